@@ -1,0 +1,66 @@
+"""Checks of planners: the bounds of one plan, and the public conformance check of a whole planner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lightspec_bench.core import Batch, EarlyExit, IntArray, Plan, PlanError
+
+
+def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) -> None:
+    """Raise `PlanError`, naming the planner and the value, unless the plan is inside its bounds.
+
+    Verify: exactly one of a budget in [N, N + pending] and counts in [0, pending] per request.
+    Draft: one depth, or one per request, in [0, max_draft_tokens].
+    """
+    budget, counts = plan.num_target_tokens, plan.num_verify_tokens
+    if (budget is None) == (counts is None):
+        raise PlanError(
+            f"planner {planner}: a plan has either num_target_tokens or num_verify_tokens, "
+            f"got {'neither' if budget is None else 'both'}"
+        )
+    num_requests = batch.num_requests
+    if budget is not None:
+        most = num_requests + int(batch.num_draft_tokens.sum())
+        if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
+            raise PlanError(f"planner {planner}: num_target_tokens is {budget!r}, expected a whole number")
+        if not num_requests <= budget <= most:
+            raise PlanError(
+                f"planner {planner}: num_target_tokens is {budget}, expected {num_requests} to {most} "
+                f"({num_requests} requests and {most - num_requests} pending draft tokens)"
+            )
+    else:
+        _check_counts("num_verify_tokens", counts, batch.num_draft_tokens, num_requests, planner)
+    depth = plan.num_draft_tokens
+    if isinstance(depth, (int, np.integer)) and not isinstance(depth, bool):
+        if not 0 <= depth <= max_draft_tokens:
+            raise PlanError(f"planner {planner}: num_draft_tokens is {depth}, expected 0 to {max_draft_tokens}")
+    else:
+        _check_counts("num_draft_tokens", depth, max_draft_tokens, num_requests, planner)
+    if plan.early_exit is not None:
+        _check_exit(plan.early_exit, planner)
+
+
+def _check_counts(name: str, counts: object, most: int | IntArray, num_requests: int, planner: str) -> None:
+    if (
+        not isinstance(counts, np.ndarray)
+        or counts.shape != (num_requests,)
+        or not np.issubdtype(counts.dtype, np.integer)
+    ):
+        shown = f"{counts.dtype}{list(counts.shape)}" if isinstance(counts, np.ndarray) else repr(counts)
+        raise PlanError(f"planner {planner}: {name} is {shown}, expected {num_requests} whole numbers")
+    wrong = (counts < 0) | (counts > most)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        bound = int(np.broadcast_to(most, counts.shape)[row])
+        raise PlanError(f"planner {planner}: {name}[{row}] is {counts[row]}, expected 0 to {bound}")
+
+
+def _check_exit(rule: EarlyExit, planner: str) -> None:
+    if rule.signal not in ("confidence", "product", "entropy"):
+        raise PlanError(
+            f"planner {planner}: early_exit.signal is {rule.signal!r}, expected confidence, product or entropy"
+        )
+    most = np.inf if rule.signal == "entropy" else 1.0
+    if not 0.0 <= rule.threshold <= most:
+        raise PlanError(f"planner {planner}: early_exit.threshold is {rule.threshold}, expected 0 to {most:g}")

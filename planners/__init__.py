@@ -1,0 +1,1 @@
+"""Planners: one policy a file."""

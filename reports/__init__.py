@@ -1,0 +1,1 @@
+"""Reports: numbers and pictures of finished runs, as pure functions."""

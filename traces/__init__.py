@@ -1,0 +1,1 @@
+"""Traces: on-disk format, importers, synthetic traces and the recorded ones that ship."""
