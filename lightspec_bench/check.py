@@ -1,4 +1,4 @@
-"""Checks of planners: the bounds of one plan, and the public conformance check of a whole planner."""
+"""Bounds of one plan; the check of a whole planner is `lightspec_bench.conformance`."""
 
 from __future__ import annotations
 

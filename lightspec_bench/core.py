@@ -1,17 +1,19 @@
 """The nouns: records that every part passes around, and the three protocols that parts implement.
 
 Shapes: N running requests in a step, D = `max_draft_tokens`, R requests and P output positions in a trace.
-Units: seconds inside (`*_s`); rates are fractions; a "target token" is one row of the target's forward pass.
+Times are seconds (`*_s`), rates fractions; a "target token" is one row of the target's forward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+from lightspec_bench.errors import BenchError as BenchError, GateError as GateError, PlanError as PlanError
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -22,37 +24,14 @@ Number: TypeAlias = "int | float | IntArray | FloatArray"
 
 ConfidenceAge: TypeAlias = Literal["none", "lagged", "current"]
 DrafterKind: TypeAlias = Literal["autoregressive", "autoregressive_no_attention", "parallel", "ngram"]
-ExitSignal: TypeAlias = Literal["confidence", "product", "entropy"]
-DRAFTER_KINDS: tuple[DrafterKind, ...] = (
-    "autoregressive",
-    "autoregressive_no_attention",
-    "parallel",
-    "ngram",
-)
-
-
-class BenchError(Exception):
-    """Something the user can mend; the CLI shows its one sentence without a traceback."""
-
-    exit_code: ClassVar[int] = 2
-
-
-class PlanError(BenchError):
-    """A planner returned a plan outside its bounds; names the planner and the value."""
-
-
-class GateError(BenchError):
-    """A check that the user asked for did not hold (a planner's conformance, a regression bound)."""
-
-    exit_code: ClassVar[int] = 1
+DRAFTER_KINDS: tuple[DrafterKind, ...] = get_args(DrafterKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Drafter:
-    """What the planner and the price of drafting need to know of a drafter.
+    """What planners and the price of drafting need to know of a drafter.
 
-    `kind` fixes the shape of its cost (`latency.draft_s`); `max_draft_tokens` is D, for a parallel drafter
-    also its block size.
+    `kind` fixes the shape of its cost (`drafting.draft_s`); `max_draft_tokens` is D, and a parallel drafter's block.
     """
 
     kind: DrafterKind
@@ -90,10 +69,9 @@ class TraceInfo:
 class Trace:
     """Requests as recorded. Positions lie one after another: request r owns `offsets[r]:offsets[r + 1]`.
 
-    Entry p of a request describes the moment when p of its tokens are out; entry 0 is a placeholder, because
-    the first token comes from prefill. A request at p whose step verifies v draft tokens gets
-    `min(v, num_accepted[p])` of them and moves to `p + accepted + 1`. `num_accepted[p] <= num_output_tokens - 1 - p`,
-    so that accepted tokens and the bonus token never pass the end.
+    Entry p of a request describes the moment when p of its tokens are out; entry 0 is a placeholder, because the first
+    token comes from prefill. A request at p that verifies v draft tokens gets `min(v, num_accepted[p])` and moves to
+    `p + accepted + 1`; `num_accepted[p] <= num_output_tokens - 1 - p`, so that the bonus token never passes the end.
     """
 
     info: TraceInfo
@@ -133,8 +111,6 @@ class EngineConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.max_num_seqs < 1:
-            raise BenchError(f"max_num_seqs is {self.max_num_seqs}, expected at least 1")
         if self.lag_steps not in (0, 1):
             raise BenchError(f"lag_steps is {self.lag_steps}, expected 0 (synchronous) or 1 (overlapped)")
 
@@ -176,7 +152,7 @@ class EarlyExit:
     entropy (nats) above it. `keep_last`: whether the token that tripped the rule is kept in the proposal.
     """
 
-    signal: ExitSignal
+    signal: Literal["confidence", "product", "entropy"]
     threshold: float
     keep_last: bool = False
 
@@ -199,8 +175,8 @@ class Plan:
 class Step:
     """What happened in one decode step. Arrays are (N,) in the order of `request_id`.
 
-    `emitted = accepted + 1` for every request. `num_draft_tokens` were pending; `confidence` and `entropy` (N, D)
-    belong to them. `planner_s` is all time spent in the planner, `exposed_planner_s` the part that lengthened the step.
+    `emitted = accepted + 1` for every request. `num_draft_tokens` were pending; `confidence` and `entropy` (N, D) are
+    theirs, None for a planner that reads none. `exposed_planner_s` is the part of `planner_s` that lengthened the step.
     """
 
     index: int
@@ -223,10 +199,6 @@ class Step:
     @property
     def num_requests(self) -> int:
         return len(self.request_id)
-
-    @property
-    def num_target_tokens(self) -> int:
-        return self.num_requests + int(self.num_verify_tokens.sum())
 
     @property
     def duration_s(self) -> float:
@@ -302,15 +274,12 @@ class LatencyModel(Protocol):
 
     def verify_s(self, num_target_tokens: Number, num_requests: Number, num_context_tokens: Number) -> FloatArray:
         """One target forward over that many rows, sampling included."""
-        ...
 
     def draft_pass_s(self, num_rows: Number, num_context_tokens: Number) -> FloatArray:
         """One drafter forward over that many rows."""
-        ...
 
     def host_s(self, num_requests: Number, speculating: bool) -> FloatArray:
         """Host time of a step, with or without a drafter loaded."""
-        ...
 
 
 class Planner(Protocol):
@@ -325,7 +294,6 @@ class Planner(Protocol):
     uses_drafter: ClassVar[bool]
 
     def plan(self, batch: Batch) -> Plan: ...
-
     def observe(self, step: Step) -> None: ...
 
 

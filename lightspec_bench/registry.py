@@ -112,6 +112,12 @@ def resolve(kind: str, name: str) -> type[Any]:
     return cls
 
 
+def name_of(planner: Planner) -> str:
+    """The name a planner object is known by: its table name, else `module:Class`."""
+    path = f"{type(planner).__module__}:{type(planner).__qualname__}"
+    return next((name for name, target in PLANNERS.items() if target == path), path)
+
+
 def options_of(cls: type[Any]) -> dict[str, Option]:
     """The options of a planner class: its constructor's parameters after `config`, `trace` left out."""
     hints = typing.get_type_hints(cls.__init__)

@@ -1,0 +1,196 @@
+"""The experiment: runs a suite's cells in parallel processes, keeps every finished one, and sums them up."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from lightspec_bench.core import BenchError, Drafter, EngineConfig, LatencyModel, Planner, Run, Trace
+from lightspec_bench.environment import environment
+from lightspec_bench.latency_file import load_latency
+from lightspec_bench.registry import make_planner
+from lightspec_bench.runners.load import Load
+from lightspec_bench.runners.options import SimulatorOptions
+from lightspec_bench.runners.simulated import SimulatedRunner
+from lightspec_bench.store import read_json, read_run, write_json, write_run
+from lightspec_bench.suite import Cell, Conditions, Suite
+from lightspec_bench.traces.library import load_trace
+
+CELLS = "cells"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a cell ended: "done", "skipped" (the planner does not fit the trace) or "failed", with the reason."""
+
+    key: str
+    status: str
+    reason: str = ""
+
+
+class Unsuitable(BenchError):
+    """A planner cannot be built for a cell: it lacks something, or an option does not fit."""
+
+
+@functools.lru_cache(maxsize=4)
+def _trace(spec: str) -> Trace:
+    return load_trace(spec)
+
+
+@functools.lru_cache(maxsize=16)
+def _latency(spec: str) -> LatencyModel:
+    return load_latency(spec)
+
+
+def simulator_options(conditions: Conditions, keep_steps: bool = True) -> SimulatorOptions:
+    """The conditions' part that is about the simulated engine."""
+    return SimulatorOptions(
+        prefill=cast("Any", conditions.prefill),
+        chunk_tokens=conditions.chunk_tokens,
+        catch_up=cast("Any", conditions.catch_up),
+        planner_time=cast("Any", conditions.planner_time),
+        warmup_steps=conditions.warmup_steps,
+        keep_steps=keep_steps,
+    )
+
+
+def cell_load(cell: Cell) -> Load:
+    conditions = cell.conditions
+    return Load(
+        concurrency=cell.concurrency,
+        arrivals=cast("Any", conditions.arrivals),
+        rate=conditions.rate,
+        cv=conditions.cv,
+        num_requests=conditions.num_requests,
+        seed=cell.seed,
+    )
+
+
+def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
+    """The cell's trace, engine and planner. Raises `Unsuitable` where the planner does not fit the trace."""
+    trace, latency = _trace(cell.trace), _latency(cell.latency)
+    drafter = Drafter(trace.info.drafter_kind, trace.max_draft_tokens)
+    config = EngineConfig(drafter, latency, cell.concurrency, cell.conditions.lag_steps, cell.seed)
+    try:
+        planner = make_planner(cell.planner, config, trace)
+    except BenchError as error:
+        raise Unsuitable(str(error)) from error
+    for needed in sorted(planner.requires):
+        if getattr(trace, needed) is None:
+            raise Unsuitable(f"{cell.planner} needs {needed}, which trace {trace.info.name} does not have")
+    return trace, config, planner
+
+
+def run_cell(cell: Cell, keep_steps: bool = True) -> Run:
+    """Run one cell here. Raises `Unsuitable` where the planner does not fit, `BenchError` for what went wrong."""
+    trace, config, planner = build(cell)
+    runner = SimulatedRunner(trace, config, cell_load(cell), simulator_options(cell.conditions, keep_steps))
+    run = runner.run(planner)
+    latency = config.latency
+    settings = cell.settings | {
+        "trace_info": asdict(trace.info),
+        "num_trace_requests": trace.num_requests,
+        "latency_model": {"name": latency.name, "origin": latency.origin, "source": latency.source},
+    }
+    return replace(run, settings=settings, environment=environment())
+
+
+def _run_and_keep(cell: Cell, folder: Path) -> Outcome:
+    """Run a cell in a worker and save it; a planner's failure ends its cell, not the suite."""
+    try:
+        write_run(folder / CELLS, cell.key, run_cell(cell))
+    except Unsuitable as error:
+        return Outcome(cell.key, "skipped", str(error))
+    except BenchError as error:
+        return Outcome(cell.key, "failed", str(error))
+    except Exception as error:  # a third party's planner may raise anything
+        return Outcome(cell.key, "failed", f"{cell.planner}: {type(error).__name__}: {error}")
+    return Outcome(cell.key, "done")
+
+
+def suite_cells(suite: Suite) -> list[Cell]:
+    """The suite's cells. Loads every trace and latency model, so that a wrong name fails here."""
+    for latency in suite.latencies:
+        _latency(latency)
+    return list(suite.cells({spec: _trace(spec).max_draft_tokens for spec in suite.traces}))
+
+
+def check_fit(suite: Suite) -> None:
+    """Raise the reason where a planner that the suite names fits none of its traces, or its load makes no sense."""
+    for planner in suite.planners:
+        reasons = []
+        for trace in suite.traces:
+            cell = Cell(trace, suite.latencies[0], suite.concurrencies[0], planner, suite.seeds[0], suite.conditions)
+            cell_load(cell)
+            simulator_options(cell.conditions)
+            try:
+                build(cell)
+            except Unsuitable as error:
+                reasons.append(error)
+        if len(reasons) == len(suite.traces):
+            raise reasons[0]
+
+
+def finished(cells: Iterable[Cell], folder: Path) -> set[str]:
+    """Keys of the cells that are whole in the folder."""
+    return {cell.key for cell in cells if (folder / CELLS / f"{cell.key}.json").exists()}
+
+
+def run_suite(
+    suite: Suite, folder: Path, *, jobs: int, resume: bool, progress: Callable[[int, int], None] | None = None
+) -> list[Outcome]:
+    """Run what is not finished yet; `progress(done, total)` after each cell. Finished cells survive an interrupt."""
+    cells = suite_cells(suite)
+    check_fit(suite)
+    if folder.exists() and any(folder.iterdir()) and not resume:
+        raise BenchError(f"{folder}: is not empty, expected a new folder, or --resume to go on with it")
+    write_json(folder / "suite.json", asdict(suite))
+    write_json(folder / "environment.json", environment())
+    done = finished(cells, folder) if resume else set()
+    outcomes = [Outcome(cell.key, "done") for cell in cells if cell.key in done]
+    for outcome in _in_parallel([cell for cell in cells if cell.key not in done], folder, jobs):
+        outcomes.append(outcome)
+        if progress:
+            progress(len(outcomes), len(cells))
+    write_json(folder / "outcomes.json", [asdict(o) for o in outcomes if o.status != "done"])
+    return outcomes
+
+
+def _in_parallel(cells: list[Cell], folder: Path, jobs: int) -> Iterator[Outcome]:
+    if jobs == 1 or len(cells) < 2:
+        for cell in cells:
+            yield _run_and_keep(cell, folder)
+        return
+    # Spawned, not forked: pyarrow's threads do not survive a fork.
+    with ProcessPoolExecutor(min(jobs, len(cells)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures: list[Future[Outcome]] = [pool.submit(_run_and_keep, cell, folder) for cell in cells]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def stored_suite(folder: Path) -> Suite:
+    """The suite that a results folder was made with."""
+    path = folder / "suite.json"
+    document = read_json(path)
+    try:
+        lists = {key: tuple(document[key]) for key in ("traces", "latencies", "concurrencies", "planners", "seeds")}
+        conditions = Conditions(**document["conditions"])
+        return Suite(document["name"], **lists, every_static=document["every_static"], conditions=conditions)
+    except (KeyError, TypeError) as error:
+        raise BenchError(f"{path}: is not a suite: {error!r}") from error
+
+
+def stored_runs(cells: Iterable[Cell], folder: Path) -> Iterator[tuple[Cell, Run]]:
+    """Every finished cell's run, in the suite's order."""
+    for cell in cells:
+        if (folder / CELLS / f"{cell.key}.json").exists():
+            yield cell, read_run(folder / CELLS, cell.key)

@@ -1,0 +1,174 @@
+"""Drive: one planner's way through a rehearsal script, and the first thing it does wrong there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightspec_bench.check import check_plan
+from lightspec_bench.core import Batch, Confidence, IntArray, Plan, Planner, Step
+from lightspec_bench.errors import BenchError, PlanError
+from lightspec_bench.fill import fill, prefix_survival
+from lightspec_bench.rehearsal import Moment, Scene
+
+_NAN = np.float32(np.nan)
+
+
+@dataclass(slots=True)
+class Drive:
+    """Plans in comparable form, and why the drive ended early: a finding, or a refusal by the constructor."""
+
+    plans: list[tuple[Any, ...]] = field(default_factory=list)
+    finding: str | None = None
+    refusal: BenchError | None = None
+
+
+class _Fault(Exception):
+    """What a planner did wrong, in words."""
+
+
+def drive(name: str, build: Callable[[], Planner], scene: Scene, script: list[Moment]) -> Drive:
+    """Build a planner and take it through the script, up to its first fault."""
+    driven = Drive()
+    try:
+        planner = build()
+    except BenchError as error:
+        driven.refusal = error
+        return driven
+    except Exception as error:
+        driven.finding = f"constructor raises {_shown(error)}"
+        return driven
+    try:
+        _rehearse(name, planner, _Engine(scene, planner), script, driven.plans)
+    except _Fault as fault:
+        driven.finding = str(fault)
+    return driven
+
+
+def _rehearse(name: str, planner: Planner, engine: _Engine, script: list[Moment], plans: list[tuple[Any, ...]]) -> None:
+    unseen: deque[Step] = deque()
+    for index, moment in enumerate(script):
+        batch = engine.batch(index, moment)
+        plan = _call("plan", planner.plan, batch, batch)
+        _accept(name, planner, plan, batch, engine.scene.max_draft_tokens)
+        plans.append(_comparable(plan))
+        unseen.append(engine.step(plan, batch, moment))
+        while len(unseen) > engine.scene.lag_steps:
+            _call("observe", planner.observe, unseen.popleft(), batch)
+
+
+def _call(verb: str, method: Callable[[Any], Any], record: Batch | Step, batch: Batch) -> Any:
+    """Call one of a planner's two verbs; neither its argument nor the step's batch may change."""
+    before = [(name, array, array.tobytes()) for given in (record, batch) for name, array in _arrays(given)]
+    try:
+        result = method(record)
+    except Exception as error:
+        raise _Fault(f"{verb}() raises {_shown(error)}") from error
+    for name, array, content in before:
+        if array.tobytes() != content:
+            raise _Fault(f"{verb}() changes {name}, expected it to leave what it is given alone")
+    return result
+
+
+def _arrays(record: Batch | Step) -> list[tuple[str, npt.NDArray[Any]]]:
+    kind = type(record).__name__.lower()
+    values = [(f"{kind}.{item.name}", getattr(record, item.name)) for item in fields(record)]
+    return [(name, value) for name, value in values if isinstance(value, np.ndarray)]
+
+
+def _accept(name: str, planner: Planner, plan: object, batch: Batch, max_draft_tokens: int) -> None:
+    if not isinstance(plan, Plan):
+        raise _Fault(f"plan() returns {plan!r}, expected a Plan")
+    try:
+        check_plan(plan, batch, max_draft_tokens, name)
+    except PlanError as error:
+        raise _Fault(str(error)) from error
+    if not planner.uses_drafter and np.any(plan.num_draft_tokens):
+        raise _Fault(f"num_draft_tokens is {plan.num_draft_tokens}, expected 0 as uses_drafter is False")
+
+
+def _comparable(plan: Plan) -> tuple[Any, ...]:
+    numbers = (plan.num_draft_tokens, plan.num_target_tokens, plan.num_verify_tokens)
+    return (*(None if n is None else np.asarray(n).tolist() for n in numbers), plan.early_exit)
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+class _Engine:
+    """Keeps what a batch needs of the step before: depths planned, tokens out, confidences of the proposals."""
+
+    def __init__(self, scene: Scene, planner: Planner) -> None:
+        self.scene = scene
+        reads = planner.confidence != "none"
+        self.shows = (reads and scene.shows_confidence, reads and scene.shows_entropy)
+        self.sees_pending = scene.lag_steps == 0 or planner.confidence == "current"
+        none = np.zeros(0, dtype=np.int64)
+        nothing = np.zeros((0, scene.max_draft_tokens), dtype=np.float32)
+        self.depth, self.out, self.pending = none, none, none
+        self.signals: tuple[Confidence, Confidence] = (nothing, nothing)
+
+    def batch(self, index: int, moment: Moment) -> Batch:
+        planned = _carried(self.depth, moment.came, 0)
+        self.pending = np.minimum(planned, moment.limit)
+        self.out = _carried(self.out, moment.came, 1)
+        past = np.arange(self.scene.max_draft_tokens) >= self.pending[:, None]
+        before = [_carried(signal, moment.came, _NAN) for signal in self.signals]
+        self.signals = (np.where(past, _NAN, moment.confidence), np.where(past, _NAN, moment.entropy))
+        seen = self.signals if self.sees_pending else before
+        confidence, entropy = (s.copy() if shown else None for s, shown in zip(seen, self.shows, strict=True))
+        return Batch(
+            step=index,
+            now_s=0.02 * index,
+            request_id=moment.request_id.copy(),
+            num_draft_tokens=self.pending.copy() if self.sees_pending else planned,
+            num_output_tokens=self.out.copy(),
+            num_context_tokens=self.out + 100,
+            confidence=confidence,
+            entropy=entropy,
+        )
+
+    def step(self, plan: Plan, batch: Batch, moment: Moment) -> Step:
+        verify = self._verify(plan)
+        accepted = np.minimum(verify, moment.acceptable)
+        self.out = self.out + accepted + 1
+        self.depth = np.broadcast_to(plan.num_draft_tokens, accepted.shape).astype(np.int64)
+        confidence, entropy = (s.copy() if shown else None for s, shown in zip(self.signals, self.shows, strict=True))
+        return Step(
+            index=batch.step,
+            plan=plan,
+            request_id=moment.request_id.copy(),
+            num_draft_tokens=self.pending.copy(),
+            num_verify_tokens=verify.copy(),
+            num_accepted_tokens=accepted,
+            confidence=confidence,
+            entropy=entropy,
+            num_context_tokens=int(batch.num_context_tokens.sum()),
+            num_prefill_tokens=0,
+            verify_s=0.01,
+            draft_s=0.004,
+            host_s=0.001,
+            prefill_s=0.0,
+            planner_s=0.0,
+            exposed_planner_s=0.0,
+        )
+
+    def _verify(self, plan: Plan) -> IntArray:
+        if plan.num_verify_tokens is not None:
+            return np.asarray(np.minimum(plan.num_verify_tokens, self.pending))
+        assert plan.num_target_tokens is not None
+        return fill(prefix_survival(self.signals[0]), self.pending, int(plan.num_target_tokens))
+
+
+def _carried(old: npt.NDArray[Any], came: IntArray, newcomer: Any) -> npt.NDArray[Any]:
+    """Values of the step before in the order of this one, `newcomer` for requests that were not in it."""
+    carried = np.full((len(came), *old.shape[1:]), newcomer, dtype=old.dtype)
+    stayed = came >= 0
+    carried[stayed] = old[came[stayed]]
+    return carried

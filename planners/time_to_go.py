@@ -1,0 +1,105 @@
+"""Time to go: the least time from every position of a trace to its request's end, at a batch's running price.
+
+A request in a batch of N pays its share of a step's fixed time and the whole of what its own rows and passes add.
+With those prices the requests are independent, and each one's best path is a shortest path over its positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lightspec_bench.core import EngineConfig, FloatArray, IntArray, Number, Trace
+
+_NORMAL_QUANTILES = np.array([-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A batch's operating point: requests, draft tokens verified per request, share of requests in each drafter
+    pass (D,), context tokens per request."""
+
+    num_requests: float
+    depth: float
+    passes: FloatArray
+    context: float
+
+    def after(self, num_requests: int, depth: float, passes: FloatArray, context: float, seen: int) -> Operation:
+        """The running mean once one more step was seen (`seen` so far), over at most the last 200."""
+        weight = 1.0 / min(seen, 200)
+        return Operation(
+            self.num_requests + weight * (num_requests - self.num_requests),
+            self.depth + weight * (depth - self.depth),
+            self.passes + weight * (passes - self.passes),
+            self.context + weight * (context - self.context),
+        )
+
+
+def row_s(config: EngineConfig, rows: Number, num_requests: Number, context: Number) -> FloatArray:
+    """Seconds that a step's target rows cost: the target, and the drafter's own pass over them where it has one."""
+    seconds = config.latency.verify_s(rows, num_requests, context)
+    if config.drafter.kind in ("autoregressive", "parallel"):
+        seconds = seconds + config.latency.draft_pass_s(rows, context)
+    return seconds
+
+
+def draft_passes_s(config: EngineConfig, requests_per_pass: IntArray | FloatArray, context: Number) -> FloatArray:
+    """Seconds of the drafter's passes beyond the one over the target's rows; (..., D) -> (...)."""
+    kind = config.drafter.kind
+    if kind == "ngram":
+        return np.zeros(requests_per_pass.shape[:-1])
+    if kind == "parallel":
+        rows = requests_per_pass[..., :1] * config.max_draft_tokens
+    else:
+        rows = requests_per_pass[..., 1:] if kind == "autoregressive" else requests_per_pass
+    seconds = np.where(rows > 0, config.latency.draft_pass_s(np.maximum(rows, 1), context), 0.0)
+    return np.asarray(seconds.sum(axis=-1))
+
+
+def time_to_go(trace: Trace, config: EngineConfig, operation: Operation) -> FloatArray:
+    """(R, longest + D + 2) seconds from each position to the end; 0 at and past the end."""
+    cost = _cost_by_depth(config, operation)
+    max_depth, lengths = config.max_draft_tokens, trace.num_output_tokens
+    longest = int(lengths.max())
+    to_go = np.zeros((trace.num_requests, longest + max_depth + 2))
+    depth, rows = np.arange(max_depth + 1), np.arange(trace.num_requests)
+    for position in range(longest - 1, 0, -1):
+        running = rows[lengths > position]
+        at = trace.offsets[running] + position
+        accepted = trace.num_accepted[at].astype(np.int64)[:, None]
+        drafted = np.broadcast_to(depth, (len(running), max_depth + 1))
+        if trace.num_draft_tokens is not None:
+            drafted = np.minimum(drafted, trace.num_draft_tokens[at].astype(np.int64)[:, None])
+        reached = position + np.minimum(drafted, accepted) + 1
+        to_go[running, position] = (cost[drafted] + to_go[running[:, None], reached]).min(axis=1)
+    return to_go
+
+
+def _cost_by_depth(config: EngineConfig, operation: Operation) -> FloatArray:
+    """(D + 1,) seconds that a request adds to the batch's time by a step with that many draft tokens."""
+    number = max(operation.num_requests, 1.0)
+    context = operation.context * number
+    others = (number - 1.0) * (1.0 + operation.depth) + _NORMAL_QUANTILES * 2.0 * np.sqrt(number - 1.0)
+    others = np.maximum(np.rint(others), 0.0)
+    depth = np.arange(config.max_draft_tokens + 1)
+    rows = others[:, None] + 1.0 + depth
+    mine = row_s(config, rows, number, context).mean(axis=0)
+    usual = np.interp(operation.depth, depth, mine)
+    shared = (usual + float(config.latency.host_s(number, True))) / number
+    return np.asarray(shared + (mine - usual) + _pass_shares(config, operation, number, context))
+
+
+def _pass_shares(config: EngineConfig, operation: Operation, number: float, context: float) -> FloatArray:
+    """(D + 1,) a request's share of the drafter's passes up to each depth."""
+    users = np.maximum(operation.passes * number, 1.0)
+    kind = config.drafter.kind
+    if kind == "ngram":
+        return np.zeros(config.max_draft_tokens + 1)
+    if kind == "parallel":
+        share = float(config.latency.draft_pass_s(users[0] * config.max_draft_tokens, context)) / users[0]
+        return np.concatenate(([0.0], np.full(config.max_draft_tokens, share)))
+    shares = config.latency.draft_pass_s(users, context) / users
+    if kind == "autoregressive":
+        shares = np.concatenate(([0.0], shares[1:]))
+    return np.concatenate(([0.0], np.cumsum(shares)))

@@ -1,0 +1,188 @@
+"""Figures of a comparison: small multiples over traces (rows) and latency models (columns).
+
+Every function returns a `matplotlib.figure.Figure`; nothing touches pyplot or global settings. Each picture says at
+its foot where its numbers come from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_oracle, is_static, static_depth
+from lightspec_bench.reports.columns import origin_label, records, short_static
+from lightspec_bench.reports.styles import STATIC, style_of
+
+PANEL_INCHES = (4.4, 3.1)
+_GRID = {"color": "#dddddd", "linewidth": 0.6}
+
+
+def gain_figure(comparison: pd.DataFrame) -> Figure:
+    """Throughput against no speculation, in %, against concurrency; every static K in grey with its K at the end."""
+    return _lines(comparison, "ratio_to_none", "throughput vs no speculation (%)", all_static=True, as_gain=True)
+
+
+def throughput_figure(comparison: pd.DataFrame) -> Figure:
+    """Throughput against concurrency per planner, both logarithmic, every static K in grey; 95 % bands where known."""
+    return _lines(comparison, "throughput", "throughput (output tokens/s)", all_static=True, log=True)
+
+
+def verify_volume_figure(comparison: pd.DataFrame) -> Figure:
+    """Target rows per emitted token against concurrency per planner; 1 is no speculation."""
+    return _lines(comparison, "verify_volume", "verify volume (target rows/token)")
+
+
+def acceptance_figure(comparison: pd.DataFrame) -> Figure:
+    """Acceptance per draft position: prefix survival and, beside it, given the one before; per trace.
+
+    Taken from the deepest static K at the lowest concurrency, where every draft token is verified; without static
+    planners from the row that verified most per step. The latency model does not matter there: traces are rows only.
+    """
+    sources = {str(trace): _deepest(records(group)) for trace, group in comparison.groupby("trace", sort=False)}
+    figure, axes = grid(len(sources), 2, (4.4, 2.3))
+    kinds = (("acceptance_rate_pos", "prefix survival"), ("conditional_acceptance_rate_pos", "given the one before"))
+    for row, (trace, source) in enumerate(sources.items()):
+        for column, (name, title) in enumerate(kinds):
+            _bars(axes[row][column], _positions(source, name))
+            axes[row][column].set_title(f"{trace}: {title}", fontsize=9, loc="left")
+        axes[row][0].set_ylabel(
+            f"draft tokens accepted (%)\n{source['planner']}, {source['concurrency']} requests", fontsize=8
+        )
+    for axis in axes[-1]:
+        axis.set_xlabel("draft position k", fontsize=8)
+    return finish(figure, origin_label(comparison), [])
+
+
+def _deepest(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    static = [row for row in rows if static_depth(row["planner"])]
+    if not static:
+        return max(rows, key=lambda row: float(row["verify_volume_per_step"]))
+    return max(static, key=lambda row: (static_depth(row["planner"]) or 0, -row["concurrency"]))
+
+
+def _positions(row: dict[str, Any], name: str) -> list[float]:
+    """Values at k = 1, 2, ... up to the last position that was reached."""
+    positions = (float(row.get(f"{name}_{k}", math.nan)) for k in itertools.count(1))
+    return list(itertools.takewhile(lambda value: not math.isnan(value), positions))
+
+
+def _bars(axis: Axes, values: list[float]) -> None:
+    positions = range(1, len(values) + 1)
+    axis.bar(positions, [100 * value for value in values], color="#56b4e9", edgecolor="#0072b2", width=0.7)
+    for k, value in zip(positions, values, strict=True):
+        axis.annotate(f"{100 * value:.0f}", (k, 100 * value), ha="center", va="bottom", fontsize=7)
+    if not values:
+        axis.text(0.5, 0.5, "no draft token was verified", ha="center", transform=axis.transAxes, fontsize=8)
+    axis.set_ylim(0, 108)
+    axis.xaxis.set_major_locator(FixedLocator(list(positions)))
+
+
+def _lines(
+    comparison: pd.DataFrame,
+    metric: str,
+    label: str,
+    all_static: bool = False,
+    as_gain: bool = False,
+    log: bool = False,
+) -> Figure:
+    """One panel per (trace, latency), one line per planner."""
+    if as_gain:
+        names = [name for name in (metric, f"{metric}_low", f"{metric}_high") if name in comparison]
+        comparison = comparison.assign(**{name: 100 * (comparison[name] - 1) for name in names})
+    if not all_static:
+        comparison = comparison[[not is_static(planner) for planner in comparison["planner"]]]
+    traces, latencies = (list(comparison[name].unique()) for name in ("trace", "latency"))
+    figure, axes = grid(len(traces), len(latencies))
+    for row, trace in enumerate(traces):
+        for column, latency in enumerate(latencies):
+            panel = comparison[(comparison["trace"] == trace) & (comparison["latency"] == latency)]
+            axes[row][column].set_title(f"{trace} · {latency}", fontsize=9, loc="left")
+            _panel(axes[row][column], panel, metric)
+            if log:
+                axes[row][column].set_yscale("log")
+            if as_gain:
+                _name_static(axes[row][column], panel, metric)
+    for axis in axes[-1]:
+        axis.set_xlabel("concurrency (running requests)", fontsize=9)
+    for first, *_ in axes:
+        first.set_ylabel(label, fontsize=9)
+    return finish(figure, origin_label(comparison), _legend(list(comparison["planner"].unique())))
+
+
+def _panel(axis: Axes, panel: pd.DataFrame, metric: str) -> None:
+    loads = sorted(panel["concurrency"].unique())
+    for planner, line in panel.sort_values("concurrency").groupby("planner", sort=False):
+        style, load = style_of(str(planner)), line["concurrency"]
+        static = is_static(str(planner))
+        axis.plot(load, line[metric], **style.kwargs(), markersize=5, zorder=1 if static else 3)
+        low, high = f"{metric}_low", f"{metric}_high"
+        if not static and low in line and high in line:
+            axis.fill_between(load, line[low], line[high], color=style.colour, alpha=0.1, lw=0, zorder=2)
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_locator(FixedLocator(loads))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xticklabels([str(load) for load in loads])
+
+
+def _name_static(axis: Axes, panel: pd.DataFrame, metric: str) -> None:
+    """`K=3` at the right end of every static line, moved apart where ends lie close."""
+    last = panel[(panel["concurrency"] == panel["concurrency"].max()) & panel["planner"].map(is_static)]
+    low, high = axis.get_ylim()
+    height = -1.0
+    for row in records(last.sort_values(metric)):
+        height = max((row[metric] - low) / (high - low), height + 0.045)
+        axis.text(1.01, height, short_static(row["planner"]), transform=axis.transAxes, fontsize=6, color="#777777",
+                  va="center")  # fmt: skip
+
+
+def _legend(planners: list[str]) -> list[Line2D]:
+    """No speculation and best static first, the oracle and the static planners last."""
+    shown = [planner for planner in planners if not is_static(planner)]
+    place = {planner: i for i, planner in enumerate((NO_SPECULATION, BEST_STATIC))}
+    shown.sort(key=lambda planner: (place.get(planner, 2), is_oracle(planner), planner))
+    names = {NO_SPECULATION: "none: no speculation", BEST_STATIC: "best static K in hindsight"}
+    handles = [legend_handle(planner, names.get(planner, planner)) for planner in shown]
+    if len(shown) < len(planners):
+        handles.append(Line2D([], [], label="each static K", **STATIC.kwargs()))
+    return handles
+
+
+def legend_handle(planner: str, label: str) -> Line2D:
+    """A legend entry in the planner's style."""
+    return Line2D([], [], label=label, markersize=5, **style_of(planner).kwargs())
+
+
+def grid(rows: int, columns: int, panel_inches: tuple[float, float] = PANEL_INCHES) -> tuple[Figure, list[list[Axes]]]:
+    """A figure of rows x columns empty panels."""
+    width, height = panel_inches
+    figure = Figure(figsize=(max(width * columns, 6.4), height * rows + 1.0), layout="constrained", facecolor="white")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.grid(True, **_GRID)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
+    return figure, [list(row) for row in axes]
+
+
+def finish(figure: Figure, origin: str, handles: Iterable[Line2D]) -> Figure:
+    """Legend above the panels, the origin of the numbers at the foot."""
+    handles = list(handles)
+    width = figure.get_figwidth()
+    if handles:
+        per_row = max(2, int(width // 2.4))
+        figure.legend(handles=handles, loc="outside upper left", ncols=per_row, fontsize=8, frameon=False)
+    label = textwrap.fill(origin, int(width * 15))
+    figure.supxlabel(label, fontsize=8, color="#444444", x=0.01, ha="left")
+    figure.draw_without_rendering()  # lay out once, not again for every format it is saved in
+    figure.set_layout_engine("none")
+    return figure

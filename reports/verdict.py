@@ -1,0 +1,158 @@
+"""Verdict: what a comparison says, in sentences: would dynamic MTP pay, where, and against what.
+
+One dynamic planner answers for a (trace, latency): the one with the highest geometric mean of throughput over loads,
+so that no planner is picked anew per load in hindsight. It is held against no speculation, against the best single
+setting for all loads (what an engineer would have to configure), and against the best static K of each load, which
+nobody knows beforehand. Less than `TIE` either way is a tie, and so is a single load whose interval has no change in
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_dynamic, is_static
+from lightspec_bench.reports.columns import gain, records, short_static
+
+TIE = 0.01
+Answer = Literal["yes", "no", "tie", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one (trace, latency): a word, one headline sentence, and the reasons."""
+
+    trace: str
+    latency: str
+    answer: Answer
+    headline: str
+    reasons: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Headline and reasons as one paragraph."""
+        return " ".join((self.headline, *self.reasons))
+
+
+def verdicts(comparison: pd.DataFrame) -> list[Verdict]:
+    """One verdict per (trace, latency), in the comparison's order."""
+    return [
+        _verdict(str(trace), str(latency), group)
+        for (trace, latency), group in comparison.groupby(["trace", "latency"], sort=False)
+    ]
+
+
+def _verdict(trace: str, latency: str, group: pd.DataFrame) -> Verdict:
+    table = group.pivot_table(index="concurrency", columns="planner", values="throughput", aggfunc="first")
+    table = table.dropna(axis="columns")  # only planners that ran at every load can be compared over all
+    dynamic = _best(table, [str(p) for p in table.columns if is_dynamic(str(p))])
+    single = _best(table, _fixed(table))
+    where = f"On {trace} with {latency}"
+    if dynamic is None or single is None:
+        missing = "dynamic planner" if dynamic is None else "no speculation or static K"
+        return Verdict(
+            trace, latency, "unknown", f"{where}: no {missing} ran at every load, so there is no answer.", ()
+        )
+    rows = {row["concurrency"]: row for row in records(group) if row["planner"] == dynamic}
+    change = _mean_ratio(table[dynamic] / table[single])
+    level = len(table) == 1 and not _sign(next(iter(rows.values())), "ratio_to_best_static")
+    answer: Answer = "tie" if level or abs(change - 1.0) < TIE else "yes" if change > 1.0 else "no"
+    kept = {row["concurrency"]: row["throughput"] for row in records(group) if row["planner"] == single}
+    load = max(rows, key=lambda n: abs(math.log(rows[n]["throughput"] / kept[n])))
+    reasons = [_headline_row(where, rows[load], group), _by_load(rows.values())]
+    if len(table) > 1:
+        reasons.append(_single_setting(table, single, dynamic))
+    return Verdict(trace, latency, answer, _answer(answer, dynamic, single, change, len(table)), tuple(reasons))
+
+
+def _fixed(table: pd.DataFrame) -> list[str]:
+    return [str(p) for p in table.columns if p == NO_SPECULATION or is_static(str(p))]
+
+
+def _best(table: pd.DataFrame, planners: list[str]) -> str | None:
+    """The planner with the highest geometric mean over loads; of equals the first."""
+    means = np.log(table[planners].to_numpy(dtype=np.float64)).mean(axis=0)
+    return planners[int(means.argmax())] if planners else None
+
+
+def _mean_ratio(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def _answer(answer: Answer, dynamic: str, single: str, change: float, num_loads: int) -> str:
+    setting = _setting(single)
+    over = "at this load" if num_loads == 1 else f"over {num_loads} loads (geometric mean)"
+    if answer == "tie":
+        return f"Dynamic planning makes no difference: {dynamic} is level with {setting} {over}, {gain(change)}."
+    verb = "pays" if answer == "yes" else "does not pay"
+    figure = f"{dynamic} stands at {gain(change)} against {setting}, the best single setting, {over}"
+    return f"Dynamic planning {verb}: {figure}."
+
+
+def _headline_row(where: str, row: dict[str, Any], group: pd.DataFrame) -> str:
+    """The load where the planner differs most from the best single setting, against both references."""
+    same = (group["concurrency"] == row["concurrency"]) & (group["planner"] == BEST_STATIC)
+    text = f"{where} at {_requests(row['concurrency'])}, {row['planner']}"
+    parts = []
+    if not math.isnan(row["ratio_to_none"]):
+        parts.append(f"{_change(row, 'ratio_to_none')} against no speculation")
+    if same.any():
+        best = short_static(str(group.loc[same, "stands_for"].iloc[0]))
+        setting = f"static {best}" if best.startswith("K=") else f"setting, {best}"
+        parts.append(f"{_change(row, 'ratio_to_best_static')} against the best {setting} (known only in hindsight)")
+    return f"{text} stands at {' and '.join(parts)}." if parts else f"{text} has nothing to be compared with."
+
+
+def _by_load(rows: Iterable[dict[str, Any]]) -> str:
+    """How often the planner is ahead of, level with and behind the best static K of each load."""
+    signs = [_sign(row, "ratio_to_best_static") for row in rows]
+    counts = {name: signs.count(value) for name, value in (("ahead", 1), ("level", 0), ("behind", -1))}
+    shown = ", ".join(f"{name} at {count}" for name, count in counts.items() if count)
+    loads = "load" if len(signs) == 1 else "loads"
+    return f"Against the best static K of each load it is {shown} of {len(signs)} {loads}." if shown else ""
+
+
+def _sign(row: dict[str, Any], ratio: str) -> int | None:
+    low, high = (row.get(f"{ratio}_{side}", math.nan) for side in ("low", "high"))
+    value = row[ratio]
+    if math.isnan(value):
+        return None
+    if math.isnan(low) or math.isnan(high):
+        return 0 if abs(value - 1.0) < TIE else 1 if value > 1.0 else -1
+    return 1 if low > 1.0 else -1 if high < 1.0 else 0
+
+
+def _single_setting(table: pd.DataFrame, single: str, dynamic: str) -> str:
+    """What keeping one setting for all loads costs at its worst load, and what the dynamic planner costs at its."""
+    best = table[_fixed(table)].max(axis=1)
+    worst = {name: (table[name] / best).min() for name in (single, dynamic)}
+    load = (table[single] / best).idxmin()
+    kept = f"Keeping {_setting(single)} at every load"
+    loss = gain(worst[single])
+    if worst[single] > 1.0 - TIE:
+        return f"{kept} costs less than {100 * TIE:.0f} % anywhere."
+    return f"{kept} costs most at {_requests(load)}: {loss} against the best setting there; {dynamic} at its worst " \
+           f"{gain(worst[dynamic])}."  # fmt: skip
+
+
+def _change(row: dict[str, Any], ratio: str) -> str:
+    """`+23 % [18, 27]`."""
+    low, high = (row.get(f"{ratio}_{side}", math.nan) for side in ("low", "high"))
+    if math.isnan(low) or math.isnan(high):
+        return gain(row[ratio])
+    bounds = ", ".join(gain(bound).removesuffix(" %").removeprefix("+") for bound in (low, high))
+    return f"{gain(row[ratio])} [{bounds}]"
+
+
+def _setting(planner: str) -> str:
+    return short_static(planner) if planner == NO_SPECULATION else f"static {short_static(planner)}"
+
+
+def _requests(count: Any) -> str:
+    return "1 request" if count == 1 else f"{count} concurrent requests"

@@ -1,0 +1,265 @@
+"""Replay: one planner's run over a trace, step by step, as `lightspec_bench.runners.simulated` starts it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import numpy as np
+
+from lightspec_bench.check import check_plan
+from lightspec_bench.core import (
+    Batch,
+    BoolArray,
+    Columns,
+    Confidence,
+    EngineConfig,
+    IntArray,
+    Plan,
+    PlanError,
+    Planner,
+    Step,
+    Totals,
+    Trace,
+)
+from lightspec_bench.drafting import ragged_draft_s
+from lightspec_bench.fill import depth_survival, fill, prefix_survival
+from lightspec_bench.runners.confidences import NO_CONFIDENCES, Confidences, masked
+from lightspec_bench.runners.load import Load, make_workload
+from lightspec_bench.runners.options import SimulatorOptions
+from lightspec_bench.runners.proposals import propose, rows_per_pass
+from lightspec_bench.runners.records import Recorder
+from lightspec_bench.runners.slots import Slots
+
+
+class Replay:
+    """One planner's run: the state between decode steps and the steps' order."""
+
+    def __init__(
+        self, trace: Trace, config: EngineConfig, load: Load, options: SimulatorOptions, planner: Planner, name: str
+    ) -> None:
+        self.trace, self.config, self.options, self.planner, self.name = trace, config, options, planner, name
+        self.reads_confidence = planner.confidence != "none"
+        self.synchronous = config.lag_steps == 0
+        self.sees_pending = self.synchronous or planner.confidence == "current"
+        self.closed_loop = load.arrivals == "closed"
+        self.slots = Slots(trace, make_workload(trace, load), load.concurrency)
+        self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
+        self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
+        self.unseen: deque[Step] = deque()
+        self.last_confidences = NO_CONFIDENCES
+
+    def run(self) -> tuple[Totals, Columns, Columns | None]:
+        """Every request to its end; sums, request columns and step columns."""
+        while self._admit():
+            if self.slots.num_running:
+                self._decode()
+        return self.recorder.totals(), self.slots.finished_requests(), self.recorder.steps()
+
+    # ------------------------------------------------------------------ admission and prefill
+
+    def _admit(self) -> bool:
+        """Admit what has arrived, price its prefill unless it is chunked; False when everything is finished."""
+        slots, options = self.slots, self.options
+        if slots.num_active == 0:
+            arrival_s = slots.next_arrival_s()
+            if arrival_s is None:
+                return False
+            self.now_s = max(self.now_s, arrival_s)
+        admitted = slots.admit(self.now_s)
+        if options.prefill == "chunked":
+            self._admit_chunked(admitted)
+        elif len(admitted):
+            if options.prefill == "separate":
+                tokens = int(slots.num_prompt_tokens[admitted].sum())
+                prefill_s = self._prefill_s(tokens, len(admitted), tokens // 2)
+                self.now_s += prefill_s
+                self.waited_prefill_s += prefill_s
+                self.recorder.prefilled(tokens, len(admitted))
+            slots.start(admitted, self.now_s)
+        return True
+
+    def _admit_chunked(self, admitted: IntArray) -> None:
+        """Queue prompts; where nothing decodes they run alone, else `_decode` lets a chunk share its step."""
+        slots = self.slots
+        slots.queue_prefill(admitted)
+        while slots.num_running == 0 and slots.num_prefilling:
+            tokens, done = slots.take_prefill(self.options.chunk_tokens)
+            prefill_s = self._prefill_s(tokens, 1, tokens // 2)
+            self.now_s += prefill_s
+            self.waited_prefill_s += prefill_s
+            self.recorder.prefilled(tokens, len(done))
+            slots.start(done, self.now_s)
+
+    def _prefill_s(self, tokens: int, num_requests: int, num_context_tokens: int) -> float:
+        """Target and drafter over the prompts' rows, in seconds."""
+        latency = self.config.latency
+        seconds = float(latency.verify_s(tokens, num_requests, num_context_tokens))
+        if self.planner.uses_drafter and self.config.drafter.kind in ("autoregressive", "parallel"):
+            seconds += float(latency.draft_pass_s(tokens, num_context_tokens))
+        return seconds
+
+    # ------------------------------------------------------------------ one decode step
+
+    def _decode(self) -> None:
+        slots, config = self.slots, self.config
+        if self.closed_loop and not slots.saturated:
+            self.recorder.close()
+        chunk, prefilled = self._take_chunk()
+        position, pending = slots.position, slots.pending
+        current = self._confidences(position, pending)
+        batch = self._batch(pending, current, chunk)
+        plan, plan_s = self._plan(batch)
+        verify = self._verify_tokens(plan, position, pending, current.confidence)
+        accepted = np.minimum(verify, self.trace.num_accepted[position])
+        context = int(batch.num_context_tokens.sum())
+        verify_s, chunk_s = self._verify_s(len(verify) + int(verify.sum()), batch.num_requests, context, chunk)
+        alive = slots.advance(verify, accepted)
+        draft_s, depth = self._draft(plan, verify, accepted, alive, context)
+        step = Step(
+            index=self.index,
+            plan=plan,
+            request_id=batch.request_id,
+            num_draft_tokens=pending,
+            num_verify_tokens=verify,
+            num_accepted_tokens=accepted,
+            confidence=current.confidence,
+            entropy=current.entropy,
+            num_context_tokens=context,
+            num_prefill_tokens=chunk,
+            verify_s=verify_s,
+            draft_s=draft_s,
+            host_s=float(config.latency.host_s(batch.num_requests, self.planner.uses_drafter)),
+            prefill_s=chunk_s + self.waited_prefill_s,
+            planner_s=plan_s,
+            exposed_planner_s=self._exposed_s(plan_s),
+        )
+        self.last_confidences = current.of(alive)
+        self._close(step, depth, prefilled, self._observe(step))
+
+    def _take_chunk(self) -> tuple[int, IntArray]:
+        """Prompt rows that share this step, and the requests whose prompts they complete."""
+        if not self.slots.num_prefilling:
+            return 0, np.zeros(0, dtype=np.int64)
+        room = max(self.options.chunk_tokens - self.slots.num_running, 1)
+        chunk, prefilled = self.slots.take_prefill(room)
+        self.recorder.prefilled(chunk, len(prefilled))
+        return chunk, prefilled
+
+    def _confidences(self, position: IntArray, pending: IntArray) -> Confidences:
+        """Of the pending proposals, where the planner reads any."""
+        if not self.reads_confidence:
+            return NO_CONFIDENCES
+        past = np.arange(self.trace.max_draft_tokens) >= pending[:, None]
+        return Confidences(masked(self.trace.confidence, position, past), masked(self.trace.entropy, position, past))
+
+    def _batch(self, pending: IntArray, current: Confidences, chunk: int) -> Batch:
+        slots = self.slots
+        seen = current
+        if self.reads_confidence and not self.sees_pending:
+            seen = self.last_confidences.padded(len(pending), current)
+        return Batch(
+            step=self.index,
+            now_s=self.now_s,
+            request_id=_frozen(slots.request_id),
+            num_draft_tokens=_frozen(pending if self.sees_pending else slots.planned),
+            num_output_tokens=slots.num_output_tokens(),
+            num_context_tokens=slots.num_context_tokens(),
+            confidence=seen.confidence,
+            entropy=seen.entropy,
+            num_prefill_tokens=chunk,
+            num_waiting=slots.num_waiting(self.now_s),
+        )
+
+    def _plan(self, batch: Batch) -> tuple[Plan, float]:
+        start = time.perf_counter()
+        plan = self.planner.plan(batch)
+        plan_s = time.perf_counter() - start
+        check_plan(plan, batch, self.config.max_draft_tokens, self.name)
+        if not self.planner.uses_drafter and np.any(plan.num_draft_tokens):
+            raise PlanError(
+                f"planner {self.name}: num_draft_tokens is {plan.num_draft_tokens}, expected 0 (no drafter)"
+            )
+        return plan, plan_s
+
+    def _verify_tokens(
+        self, plan: Plan, position: IntArray, pending: IntArray, confidence: Confidence | None
+    ) -> IntArray:
+        """Verify tokens per request: the plan's counts as far as they were drafted, or its budget through Fill."""
+        if plan.num_verify_tokens is not None:
+            return np.minimum(plan.num_verify_tokens, pending)
+        assert plan.num_target_tokens is not None
+        room = plan.num_target_tokens - len(pending)
+        if not 0 < room < int(pending.sum()):
+            return pending if room else np.zeros_like(pending)
+        if self.trace.confidence is None:
+            survival = depth_survival(len(pending), self.trace.max_draft_tokens)
+        else:
+            survival = prefix_survival(self.trace.confidence[position] if confidence is None else confidence)
+        return fill(survival, pending, plan.num_target_tokens)
+
+    def _verify_s(self, rows: int, num_requests: int, context: int, chunk: int) -> tuple[float, float]:
+        """Seconds of the target forward, and what a chunk of prefill adds to it."""
+        latency = self.config.latency
+        verify_s = float(latency.verify_s(rows, num_requests, context))
+        if not chunk:
+            return verify_s, 0.0
+        with_chunk = float(latency.verify_s(rows + chunk, num_requests + 1, context + chunk // 2))
+        return verify_s, max(with_chunk - verify_s, 0.0)
+
+    def _draft(
+        self, plan: Plan, verify: IntArray, accepted: IntArray, alive: BoolArray, context: int
+    ) -> tuple[float, int]:
+        """Draft for the survivors; returns seconds and the deepest proposal."""
+        depth = plan.num_draft_tokens
+        if isinstance(depth, np.ndarray):
+            depth = depth[alive]
+        proposals = propose(self.trace, self.slots.position, depth, plan.early_exit)
+        self.slots.propose(proposals.num_draft_tokens, depth)
+        if not self.planner.uses_drafter:
+            return 0.0, 0
+        extend = len(verify) + int(verify.sum())
+        if self.options.catch_up == "on_resume":
+            drafting = proposals.num_passes > 0
+            behind = self.slots.catch_up(drafting, (accepted + 1)[alive])
+            extend = behind + int((verify + 1)[alive][drafting].sum())
+        passes = rows_per_pass(proposals.num_passes)
+        seconds = ragged_draft_s(self.config.latency, self.config.drafter, extend, passes, context)
+        return float(seconds), len(passes)
+
+    def _observe(self, step: Step) -> float:
+        """Hand over what the pipeline lets the planner know by now: this step, or under lag the one before."""
+        self.unseen.append(step)
+        start = time.perf_counter()
+        while len(self.unseen) > self.config.lag_steps:
+            self.planner.observe(self.unseen.popleft())
+        return time.perf_counter() - start
+
+    def _close(self, step: Step, depth: int, prefilled: IntArray, observe_s: float) -> None:
+        """Advance the clock. What a synchronous engine spends in `observe` lengthens the step as well."""
+        counted = self.options.planner_time == "measured"
+        exposed_s = step.exposed_planner_s + (observe_s if counted and self.synchronous else 0.0)
+        start_s = self.now_s - self.waited_prefill_s
+        self.now_s = start_s + step.duration_s - step.exposed_planner_s + exposed_s
+        self.last_draft_s, self.waited_prefill_s = step.draft_s, 0.0
+        self.slots.finish(self.now_s)
+        self.recorder.record(step, start_s, self.now_s, depth, step.planner_s + observe_s, exposed_s)
+        self.slots.start(prefilled, self.now_s)
+        self.index += 1
+
+    def _exposed_s(self, plan_s: float) -> float:
+        """Planning time that lengthens the step: all of it when synchronous or when the planner waits for the
+        pending confidences; otherwise what does not fit behind the drafting of the step before."""
+        if self.options.planner_time == "off":
+            return 0.0
+        if self.synchronous:
+            return plan_s
+        if self.planner.confidence == "current":
+            return plan_s + self.options.sync_s
+        return max(0.0, plan_s - self.last_draft_s)
+
+
+def _frozen(array: IntArray) -> IntArray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,76 @@
+"""Terminal tables, whole: what a reader sees at 120 columns."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from lightspec_bench.reports import columns
+from lightspec_bench.reports.comparison import compare
+from lightspec_bench.reports.table import tables
+from tests.reports import tiny
+
+SWEEP = {
+    (1, "none"): 100.0, (1, "static:k=0"): 96.0, (1, "static:k=3"): 150.0, (1, "dspark"): 160.0,
+    (64, "none"): 2000.0, (64, "static:k=0"): 1900.0, (64, "static:k=3"): 1500.0, (64, "dspark"): 1990.0,
+}  # fmt: skip
+
+
+def shown(comparison: pd.DataFrame, width: int = 120, all_static: bool = False) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    for table in tables(comparison, width, all_static):
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+
+def comparison() -> pd.DataFrame:
+    return compare(tiny.summary(SWEEP)).assign(
+        ratio_to_none_low=lambda frame: frame["ratio_to_none"] - 0.04,
+        ratio_to_none_high=lambda frame: frame["ratio_to_none"] + 0.051,
+    )
+
+
+def test_two_tables_at_120_columns() -> None:
+    text = shown(comparison())
+    assert text == EXPECTED
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_every_static_k_on_request() -> None:
+    text = shown(comparison(), all_static=True)
+    assert text.count("static:k=0") == text.count("static:k=3") == 4
+    assert "folded" not in text
+
+
+def test_one_table_on_a_wide_terminal() -> None:
+    text = shown(comparison(), width=220)
+    assert text.count("dspark") == 2
+    assert all(word in text for word in ("tok/s", "TPOT ms", "target", "drafts/"))
+
+
+def test_a_planner_name_with_brackets_is_shown_as_it_is() -> None:
+    name = "schedule:ranges=[[1,4,3]]"
+    text = shown(compare(tiny.summary({(1, "none"): 1.0, (1, name): 2.0})), width=220)
+    assert name in text
+
+
+@pytest.mark.parametrize(
+    ("show", "value", "text"),
+    [
+        (columns.count, 12345.6, "12,346"), (columns.count, 123.46, "123.5"), (columns.count, 1.239, "1.24"),
+        (columns.gain, 1.2311, "+23.1 %"), (columns.gain, 0.96, "-4.0 %"), (columns.gain, 1.00001, "0.0 %"),
+        (columns.gain, 0.99999, "0.0 %"), (columns.percent, 0.3333, "33.3 %"),
+        (columns.milliseconds, 0.0000123, "0.012"), (columns.milliseconds, 0.00123, "1.23"),
+        (columns.milliseconds, 0.0123, "12.3"), (columns.milliseconds, 0.123, "123"),
+    ],
+)  # fmt: skip
+def test_numbers_as_shown(show: object, value: float, text: str) -> None:
+    assert show(value) == text  # type: ignore[operator]
+
+
+EXPECTED = """\
+"""
