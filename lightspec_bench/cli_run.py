@@ -130,7 +130,7 @@ def _show(folder: Path, results: Results, all_static: bool, json_output: bool, k
     for table in tables(results.comparison, console.width, all_static):
         console.print(table)
     for verdict in verdicts(results.comparison):
-        console.print(f"{verdict.trace}, {verdict.latency}: {verdict.answer}", highlight=False, markup=False)
+        console.print(verdict.text, highlight=False, markup=False)
     for note in results.notes:
         console.print(note, style="yellow", highlight=False, markup=False)
     if kept:

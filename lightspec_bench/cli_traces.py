@@ -33,13 +33,13 @@ def list_traces(json_output: Json = False) -> None:
         rows.append({**asdict(info), "name": name, "num_requests": num_requests})
     if json_output:
         return _print_json(rows)
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("trace", "target", "drafter", "D", "requests", "dataset", "kind", box=None, header_style="bold")
+    columns = ("target", "drafter", "D", "requests", "origin", "indexed by")
+    table = Table(Column("trace", no_wrap=True), *columns, box=None, header_style="bold")
     for row in rows:
-        kind = f"{row['origin']}, {row['indexing']}-indexed"
-        depth, count = str(row["max_draft_tokens"]), str(row["num_requests"])
-        table.add_row(row["name"], row["target"], row["drafter"], depth, count, row["dataset"], kind)
+        counts = str(row["max_draft_tokens"]), str(row["num_requests"])
+        table.add_row(row["name"], row["target"], row["drafter_kind"], *counts, row["origin"], row["indexing"])
     _console().print(table)
     return None
 
@@ -64,10 +64,8 @@ def show(
 
     from lightspec_bench.traces.describe import describe
     from lightspec_bench.traces.library import load_trace
-    from lightspec_bench.traces.validate import check_trace
 
     trace = load_trace(spec)
-    check_trace(trace, spec)
     description = describe(trace)
     if plot is not None:
         from lightspec_bench.traces.plot import plot_description

@@ -159,11 +159,8 @@ class EarlyExit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decision for one step.
-
-    Verify either a budget `num_target_tokens` in target rows (draft tokens are then chosen by `fill`), or
-    `num_verify_tokens` per request, shape (N,). Then draft `num_draft_tokens` per request, one depth or (N,).
-    """
+    """The decision for a step: verify either a budget `num_target_tokens` in target rows (`fill` chooses), or
+    `num_verify_tokens` per request, shape (N,); then draft `num_draft_tokens` per request, one depth or (N,)."""
 
     num_draft_tokens: int | IntArray
     num_target_tokens: int | None = None

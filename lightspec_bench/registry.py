@@ -45,6 +45,8 @@ class Option:
 
     @property
     def type_name(self) -> str:
+        if typing.get_origin(self.annotation) is typing.Literal:
+            return " | ".join(map(str, typing.get_args(self.annotation)))
         return getattr(self.annotation, "__name__", str(self.annotation)).replace("typing.", "")
 
 

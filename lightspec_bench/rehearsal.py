@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lightspec_bench.core import (
-    BoolArray,
     Confidence,
     Drafter,
     DrafterKind,
@@ -81,10 +80,6 @@ class Moment:
     confidence: Confidence
     entropy: Confidence
     acceptable: IntArray
-
-    @property
-    def newcomer(self) -> BoolArray:
-        return np.asarray(self.came < 0)
 
 
 def write_script(scene: Scene) -> list[Moment]:

@@ -55,7 +55,7 @@ def acceptance_figure(comparison: pd.DataFrame) -> Figure:
             _bars(axes[row][column], _positions(source, name))
             axes[row][column].set_title(f"{trace}: {title}", fontsize=9, loc="left")
         axes[row][0].set_ylabel(
-            f"draft tokens accepted (%)\n{source['planner']}, {source['concurrency']} requests", fontsize=8
+            f"draft tokens accepted (%)\n{source['planner']}, concurrency {source['concurrency']}", fontsize=8
         )
     for axis in axes[-1]:
         axis.set_xlabel("draft position k", fontsize=8)
@@ -138,7 +138,7 @@ def _name_static(axis: Axes, panel: pd.DataFrame, metric: str) -> None:
     last = panel[(panel["concurrency"] == panel["concurrency"].max()) & panel["planner"].map(is_static)]
     low, high = axis.get_ylim()
     height = -1.0
-    for row in records(last.sort_values(metric)):
+    for row in records(last.dropna(subset=[metric]).sort_values(metric)):
         height = max((row[metric] - low) / (high - low), height + 0.045)
         axis.text(1.01, height, short_static(row["planner"]), transform=axis.transAxes, fontsize=6, color="#777777",
                   va="center")  # fmt: skip

@@ -57,10 +57,14 @@ def pool_seeds(summary: pd.DataFrame) -> pd.DataFrame:
     cells = summary.groupby(list(CELL), sort=False)
     twice = summary[summary.duplicated([*CELL, "seed"])]
     if len(twice):
-        raise BenchError(f"summary: cell {_name(twice.iloc[0][[*CELL, 'seed']])} appears twice, expected one row per cell and seed")
+        raise BenchError(
+            f"summary: cell {_name(twice.iloc[0][[*CELL, 'seed']])} appears twice, expected one row per cell and seed"
+        )
     mixed = cells[list(LABELS)].nunique(dropna=False).max(axis=1)
     if (mixed > 1).any():
-        raise BenchError(f"summary: cell {_name(mixed.index[mixed.to_numpy() > 1][0])} has rows of different origins, expected one")
+        raise BenchError(
+            f"summary: cell {_name(mixed.index[mixed.to_numpy() > 1][0])} has rows of different origins, expected one"
+        )
     pooled = cells[list(LABELS)].first().assign(num_seeds=cells["seed"].nunique())
     metrics = [name for name in summary.columns if name not in (*CELL, *LABELS, "seed")]
     columns = {name: _pool(summary, name, [summary[key] for key in CELL]) for name in metrics}

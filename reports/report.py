@@ -45,7 +45,7 @@ def pictures_of(comparison: pd.DataFrame, timelines: Sequence[Timeline] = ()) ->
         del pictures["gain"]
     for number, timeline in enumerate(timelines, start=1):
         pictures[f"timeline_{number}"] = Picture(
-            f"Steps: {timeline.trace}, {timeline.latency}, {timeline.concurrency} requests",
+            f"Steps: {timeline.trace}, {timeline.latency}, concurrency {timeline.concurrency}",
             "Verify budget, draft depth and emitted tokens per request over the steps of each planner's run.",
             timeline_figure(timeline),
         )

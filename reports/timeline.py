@@ -46,7 +46,7 @@ def timeline_figure(timeline: Timeline) -> Figure:
         ):
             _line(axis, steps["step"], values, style_of(planner))
     rows_axis.set_title(
-        f"{timeline.trace} · {timeline.latency} · {timeline.concurrency} requests", fontsize=9, loc="left"
+        f"{timeline.trace} · {timeline.latency} · concurrency {timeline.concurrency}", fontsize=9, loc="left"
     )
     rows_axis.set_ylabel("verify budget\n(target rows/step)", fontsize=8)
     depth_axis.set_ylabel("draft depth\n(tokens)", fontsize=8)

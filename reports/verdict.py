@@ -119,13 +119,14 @@ def _by_load(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _sign(row: dict[str, Any], ratio: str) -> int | None:
+    """1 ahead, -1 behind, 0 level (less than `TIE`, or the interval contains no change), None unknown."""
     low, high = (row.get(f"{ratio}_{side}", math.nan) for side in ("low", "high"))
     value = row[ratio]
     if math.isnan(value):
         return None
-    if math.isnan(low) or math.isnan(high):
-        return 0 if abs(value - 1.0) < TIE else 1 if value > 1.0 else -1
-    return 1 if low > 1.0 else -1 if high < 1.0 else 0
+    if abs(value - 1.0) < TIE or low <= 1.0 <= high:
+        return 0
+    return 1 if value > 1.0 else -1
 
 
 def _single_setting(table: pd.DataFrame, single: str, dynamic: str) -> str:

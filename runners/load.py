@@ -20,7 +20,8 @@ class Load:
     `closed` keeps `concurrency` requests running; `poisson` and `gamma` send `rate` requests per second with a
     coefficient of variation of 1 or `cv`; `trace` replays the recorded arrivals. In an open loop at most
     `concurrency` requests run at once and the others wait. `num_requests` is how many to run, None for every request
-    of the trace once; a closed loop runs at least four for each place, repeating the trace where it is too short.
+    of the trace once. A closed loop runs at least four for each place, repeating the trace where it is too short, and
+    stays full with more, which are not counted as requests, until the last of them is done: there is no tail.
     """
 
     concurrency: int
@@ -45,24 +46,30 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Requests in the order of their arrival: rows of the trace, unique ids (row + R per repetition), arrivals."""
+    """Requests in the order they are sent: unique ids (row in the trace, plus R per repetition) and arrivals.
 
-    row: IntArray
+    `arrival_s` is None in a closed loop, where a request arrives when a place is free.
+    """
+
     request_id: IntArray
-    arrival_s: FloatArray
+    arrival_s: FloatArray | None
 
 
 def make_workload(trace: Trace, load: Load) -> Workload:
     """The load's requests, deterministic under its seed: the trace shuffled anew for every repetition."""
-    rng = np.random.default_rng(load.seed)
-    available = trace.num_requests
     if load.arrivals == "trace":
         return _recorded_workload(trace, load)
     least = 4 * load.concurrency if load.arrivals == "closed" else 0
-    wanted = max(load.num_requests or available, least)
-    repetitions = -(-wanted // available)
-    ids = np.concatenate([rng.permutation(available) + available * k for k in range(repetitions)])[:wanted]
-    return Workload(ids % available, ids, _arrivals(load, wanted, rng))
+    wanted = max(load.num_requests or trace.num_requests, least)
+    repetitions = -(-wanted // trace.num_requests)
+    ids = np.concatenate([repetition(trace, load.seed, number) for number in range(repetitions)])[:wanted]
+    return Workload(ids, _arrivals(load, wanted))
+
+
+def repetition(trace: Trace, seed: int, number: int) -> IntArray:
+    """The ids of the trace's requests in the order of their repetition `number`, (R,)."""
+    order = np.random.default_rng([seed, number]).permutation(trace.num_requests)
+    return np.asarray(order + trace.num_requests * number)
 
 
 def _recorded_workload(trace: Trace, load: Load) -> Workload:
@@ -72,13 +79,13 @@ def _recorded_workload(trace: Trace, load: Load) -> Workload:
             f"num_requests is {wanted}, expected at most {trace.num_requests}, which trace {trace.info.name} has"
         )
     order = np.argsort(trace.arrival_s, kind="stable")[:wanted]
-    return Workload(order, order, trace.arrival_s[order] - trace.arrival_s[order[0]])
+    return Workload(order, trace.arrival_s[order] - trace.arrival_s[order[0]])
 
 
-def _arrivals(load: Load, count: int, rng: np.random.Generator) -> FloatArray:
+def _arrivals(load: Load, count: int) -> FloatArray | None:
     if load.arrivals == "closed":
-        return np.zeros(count)
+        return None
     cv = 1.0 if load.arrivals == "poisson" else load.cv
     assert load.rate is not None
-    gaps = rng.gamma(1.0 / cv**2, cv**2 / load.rate, size=count)
+    gaps = np.random.default_rng(load.seed).gamma(1.0 / cv**2, cv**2 / load.rate, size=count)
     return np.cumsum(gaps)

@@ -8,7 +8,7 @@ from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, Step, Totals
 
 
 class Recorder:
-    """Adds up steps. The window opens after `warmup_steps` and closes when the engine is no longer saturated."""
+    """Adds up the steps that come after `warmup_steps`, and keeps all of them where asked to."""
 
     def __init__(self, max_draft_tokens: int, keep_steps: bool, warmup_steps: int) -> None:
         self._width = max_draft_tokens + 1
@@ -19,7 +19,6 @@ class Recorder:
         self._seconds = [0.0] * 6  # verify, draft, host, prefill, planner, exposed planner
         self._start_s, self._end_s = np.nan, np.nan
         self._prefill_tokens = self._first_tokens = 0
-        self._closed = False
 
     def prefilled(self, num_tokens: int, num_first_tokens: int) -> None:
         """Prompt rows and first tokens that came out since the last step, or during it."""
@@ -40,7 +39,7 @@ class Recorder:
                     accepted, depth, step.num_context_tokens, self._prefill_tokens, *seconds,
                 )
             )  # fmt: skip
-        if not self._closed and step.index >= self._warmup_steps:
+        if step.index >= self._warmup_steps:
             self._start_s = start_s if np.isnan(self._start_s) else self._start_s
             self._end_s = end_s
             out = num_requests + accepted + self._first_tokens
@@ -51,10 +50,6 @@ class Recorder:
             pairs = step.num_verify_tokens * self._width + step.num_accepted_tokens
             self._outcomes += np.bincount(pairs, minlength=self._width**2)
         self._prefill_tokens = self._first_tokens = 0
-
-    def close(self) -> None:
-        """The engine is no longer saturated: later steps are kept but not added up."""
-        self._closed = self._closed or self._ints[0] > 0
 
     def totals(self) -> Totals:
         """Raises `BenchError` where the warm-up left no step to measure."""

@@ -25,7 +25,7 @@ from lightspec_bench.core import (
 from lightspec_bench.drafting import ragged_draft_s
 from lightspec_bench.fill import depth_survival, fill, prefix_survival
 from lightspec_bench.runners.confidences import NO_CONFIDENCES, Confidences, masked
-from lightspec_bench.runners.load import Load, make_workload
+from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.proposals import propose, rows_per_pass
 from lightspec_bench.runners.records import Recorder
@@ -42,42 +42,38 @@ class Replay:
         self.reads_confidence = planner.confidence != "none"
         self.synchronous = config.lag_steps == 0
         self.sees_pending = self.synchronous or planner.confidence == "current"
-        self.closed_loop = load.arrivals == "closed"
-        self.slots = Slots(trace, make_workload(trace, load), load.concurrency)
+        self.slots = Slots(trace, load)
         self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
         self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
         self.unseen: deque[Step] = deque()
         self.last_confidences = NO_CONFIDENCES
 
     def run(self) -> tuple[Totals, Columns, Columns | None]:
-        """Every request to its end; sums, request columns and step columns."""
-        while self._admit():
+        """Every counted request to its end; sums, request columns and step columns."""
+        while self.slots.num_unfinished:
+            self._admit()
             if self.slots.num_running:
                 self._decode()
         return self.recorder.totals(), self.slots.finished_requests(), self.recorder.steps()
 
     # ------------------------------------------------------------------ admission and prefill
 
-    def _admit(self) -> bool:
-        """Admit what has arrived, price its prefill unless it is chunked; False when everything is finished."""
+    def _admit(self) -> None:
+        """Admit what has arrived, or wait for it where nothing runs; price its prefill."""
         slots, options = self.slots, self.options
         if slots.num_active == 0:
-            arrival_s = slots.next_arrival_s()
-            if arrival_s is None:
-                return False
-            self.now_s = max(self.now_s, arrival_s)
+            self.now_s = max(self.now_s, slots.next_arrival_s())
         admitted = slots.admit(self.now_s)
         if options.prefill == "chunked":
             self._admit_chunked(admitted)
         elif len(admitted):
             if options.prefill == "separate":
-                tokens = int(slots.num_prompt_tokens[admitted].sum())
+                tokens = int(slots.num_prompt_tokens(admitted).sum())
                 prefill_s = self._prefill_s(tokens, len(admitted), tokens // 2)
                 self.now_s += prefill_s
                 self.waited_prefill_s += prefill_s
                 self.recorder.prefilled(tokens, len(admitted))
             slots.start(admitted, self.now_s)
-        return True
 
     def _admit_chunked(self, admitted: IntArray) -> None:
         """Queue prompts; where nothing decodes they run alone, else `_decode` lets a chunk share its step."""
@@ -103,8 +99,6 @@ class Replay:
 
     def _decode(self) -> None:
         slots, config = self.slots, self.config
-        if self.closed_loop and not slots.saturated:
-            self.recorder.close()
         chunk, prefilled = self._take_chunk()
         position, pending = slots.position, slots.pending
         current = self._confidences(position, pending)

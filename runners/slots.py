@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightspec_bench.core import BoolArray, Columns, IntArray, Trace
-from lightspec_bench.runners.load import Workload
+from lightspec_bench.core import BoolArray, Columns, FloatArray, IntArray, Trace
+from lightspec_bench.runners.load import Load, make_workload, repetition
 from lightspec_bench.runners.proposals import per_request
 
 # Rows of the state matrix: one column a running request, so that leaving and joining are one operation each.
@@ -14,27 +14,24 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class Slots:
-    """Continuous batching over at most `capacity` requests, first come, first served.
+    """Continuous batching over at most `load.concurrency` requests, first come, first served.
 
     A request is named by its sequence number in the workload. Arrays handed out are never written to again.
     """
 
-    def __init__(self, trace: Trace, workload: Workload, capacity: int) -> None:
-        row = workload.row
-        self.capacity = capacity
-        self.workload = workload
-        self.num_prompt_tokens = trace.num_prompt_tokens[row]
-        self._num_output_tokens = trace.num_output_tokens[row]
-        self._offset = trace.offsets[row]
+    def __init__(self, trace: Trace, load: Load) -> None:
+        workload = make_workload(trace, load)
+        self._trace, self._seed, self._capacity = trace, load.seed, load.concurrency
+        self._ids, self._arrival_s = workload.request_id, workload.arrival_s
         self._next = 0
         self._state = np.zeros((12, 0), dtype=np.int64)
         self.pending: IntArray = _NOTHING
         self.planned: IntArray = _NOTHING
         self._leaving = self._state
         self._prefilling, self._prefill_left = _NOTHING, _NOTHING
-        count = len(row)
-        self.start_s, self.first_token_s, self.finish_s = (np.full(count, np.nan) for _ in range(3))
-        self._counts = np.zeros((MISSED - STEPS, count), dtype=np.int64)
+        self._num_counted = self.num_unfinished = len(self._ids)
+        self.start_s, self.first_token_s, self.finish_s = (np.full(self._num_counted, np.nan) for _ in range(3))
+        self._counts = np.zeros((MISSED - STEPS, self._num_counted), dtype=np.int64)
 
     # ------------------------------------------------------------------ what the engine asks
 
@@ -51,11 +48,6 @@ class Slots:
         return self.num_running + self.num_prefilling
 
     @property
-    def saturated(self) -> bool:
-        """Whether every place is taken, or will be as soon as the engine admits again."""
-        return self.num_active == self.capacity or self._next < len(self.workload.row)
-
-    @property
     def position(self) -> IntArray:
         """Positions in the trace's columns, (N,)."""
         return np.asarray(self._state[POSITION].copy())
@@ -70,42 +62,66 @@ class Slots:
     def num_context_tokens(self) -> IntArray:
         return np.asarray(self.num_output_tokens() + self._state[PROMPT])
 
-    def next_arrival_s(self) -> float | None:
-        arrivals = self.workload.arrival_s
-        return float(arrivals[self._next]) if self._next < len(arrivals) else None
+    def next_arrival_s(self) -> float:
+        """When the next request that was not admitted arrives; infinite when there is none, 0 in a closed loop."""
+        if self._arrival_s is None:
+            return 0.0
+        return float(self._arrival_s[self._next]) if self._next < len(self._arrival_s) else np.inf
 
     def num_waiting(self, now_s: float) -> int:
-        if self._next == len(self.workload.row):
+        """Requests that arrived and have no place; in a closed loop nobody waits."""
+        if self._arrival_s is None or self._next == len(self._ids):
             return 0
-        return int(np.searchsorted(self.workload.arrival_s, now_s, side="right")) - self._next
+        return int(np.searchsorted(self._arrival_s, now_s, side="right")) - self._next
 
     # ------------------------------------------------------------------ joining
 
     def admit(self, now_s: float) -> IntArray:
         """Sequence numbers of the requests that take the free places now."""
-        count = min(self.capacity - self.num_active, self.num_waiting(now_s))
+        count = self._capacity - self.num_active
+        if self._arrival_s is not None:
+            count = min(count, self.num_waiting(now_s))
+        elif self._next + count > len(self._ids):
+            self._repeat()
         if count <= 0:
             return _NOTHING
         admitted = np.arange(self._next, self._next + count)
         self._next += count
-        self.start_s[admitted] = now_s
+        self._note(self.start_s, admitted, now_s)
         return admitted
+
+    def _repeat(self) -> None:
+        """Append repetitions of the trace until a full batch can join."""
+        while len(self._ids) < self._next + self._capacity:
+            number = -(-len(self._ids) // self._trace.num_requests)
+            self._ids = np.concatenate((self._ids, repetition(self._trace, self._seed, number)))
+
+    def _note(self, column: FloatArray, sequence: IntArray, now_s: float) -> None:
+        """Write a time of those requests that are counted."""
+        column[sequence[sequence < self._num_counted]] = now_s
+
+    def num_prompt_tokens(self, sequence: IntArray) -> IntArray:
+        return self._trace.num_prompt_tokens[self._row(sequence)]
+
+    def _row(self, sequence: IntArray) -> IntArray:
+        return np.asarray(self._ids[sequence] % self._trace.num_requests)
 
     def start(self, sequence: IntArray, now_s: float) -> None:
         """First tokens are out: requests of one token are done, the others decode from the next step on."""
         if not len(sequence):
             return
-        self.first_token_s[sequence] = now_s
-        single = self._num_output_tokens[sequence] == 1
-        self.finish_s[sequence[single]] = now_s
-        sequence = sequence[~single]
+        self._note(self.first_token_s, sequence, now_s)
+        row = self._row(sequence)
+        length = self._trace.num_output_tokens[row]
+        self._done(sequence[length == 1], now_s)
+        sequence, row, length = sequence[length > 1], row[length > 1], length[length > 1]
         joining = np.zeros((12, len(sequence)), dtype=np.int64)
-        joining[START] = self._offset[sequence]
+        joining[START] = self._trace.offsets[row]
         joining[POSITION] = joining[START] + 1
-        joining[END] = joining[START] + self._num_output_tokens[sequence]
-        joining[REQUEST_ID] = self.workload.request_id[sequence]
+        joining[END] = joining[START] + length
+        joining[REQUEST_ID] = self._ids[sequence]
         joining[SEQUENCE] = sequence
-        joining[PROMPT] = self.num_prompt_tokens[sequence]
+        joining[PROMPT] = self._trace.num_prompt_tokens[row]
         self._state = np.concatenate((self._state, joining), axis=1)
         no_draft = np.zeros(len(sequence), dtype=np.int64)
         self.pending = np.concatenate((self.pending, no_draft))
@@ -113,7 +129,7 @@ class Slots:
 
     def queue_prefill(self, sequence: IntArray) -> None:
         self._prefilling = np.concatenate((self._prefilling, sequence))
-        self._prefill_left = np.concatenate((self._prefill_left, self.num_prompt_tokens[sequence]))
+        self._prefill_left = np.concatenate((self._prefill_left, self.num_prompt_tokens(sequence)))
 
     def take_prefill(self, num_tokens: int) -> tuple[int, IntArray]:
         """Spend up to `num_tokens` rows on prompts in order; returns the rows spent and the requests done."""
@@ -157,22 +173,28 @@ class Slots:
     def finish(self, now_s: float) -> None:
         """The requests that left in `advance` finished at `now_s`."""
         sequence = self._leaving[SEQUENCE]
-        if len(sequence):
-            self.finish_s[sequence] = now_s
-            self._counts[:, sequence] = self._leaving[STEPS:MISSED]
+        if not len(sequence):
+            return
+        counted = sequence < self._num_counted
+        self._counts[:, sequence[counted]] = self._leaving[STEPS:MISSED, counted]
+        self._done(sequence, now_s)
+
+    def _done(self, sequence: IntArray, now_s: float) -> None:
+        self._note(self.finish_s, sequence, now_s)
+        self.num_unfinished -= int((sequence < self._num_counted).sum())
 
     def finished_requests(self) -> Columns:
-        """`REQUEST_COLUMNS` of every finished request, in order of arrival."""
-        done = ~np.isnan(self.finish_s)
+        """`REQUEST_COLUMNS` of the counted requests, in the order they were sent."""
+        sequence = np.arange(self._num_counted)
+        row = self._row(sequence)
         columns: Columns = {
-            "request_id": self.workload.request_id,
-            "arrival_s": np.fmax(self.workload.arrival_s, 0.0),
+            "request_id": self._ids[sequence],
+            "arrival_s": self.start_s if self._arrival_s is None else self._arrival_s,
             "start_s": self.start_s,
             "first_token_s": self.first_token_s,
             "finish_s": self.finish_s,
-            "num_prompt_tokens": self.num_prompt_tokens,
-            "num_output_tokens": self._num_output_tokens,
+            "num_prompt_tokens": self._trace.num_prompt_tokens[row],
+            "num_output_tokens": self._trace.num_output_tokens[row],
         }
         names = ("num_steps", "num_spec_steps", "num_draft_tokens", "num_verify_tokens", "num_accepted_tokens")
-        columns |= dict(zip(names, self._counts, strict=True))
-        return {name: column[done] for name, column in columns.items()}
+        return columns | dict(zip(names, self._counts, strict=True))

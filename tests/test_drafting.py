@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lightspec_bench.core import DRAFTER_KINDS, Drafter
 from lightspec_bench.drafting import draft_s, ragged_draft_s

@@ -138,7 +138,10 @@ def test_a_run_comes_back_as_it_was_saved(suite: Suite, tmp_path: Path) -> None:
     [
         (lambda f: (f / "cell.json").write_text("{"), "cell.json: cannot be read as JSON"),
         (lambda f: (f / "cell.json").write_text("{}"), "cell.json: is not a finished run: KeyError"),
-        (lambda f: (f / "cell.requests.parquet").write_bytes(b"PAR1"), "cell.requests.parquet: cannot be read as Parquet"),
+        (
+            lambda f: (f / "cell.requests.parquet").write_bytes(b"PAR1"),
+            "cell.requests.parquet: cannot be read as Parquet",
+        ),
         (lambda f: (f / "cell.json").unlink(), "cell.json: is not there"),
     ],
 )

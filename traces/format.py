@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lightspec_bench.core import Trace
+from lightspec_bench.core import Confidence, Trace
 from lightspec_bench.files import write_atomically
 from lightspec_bench.traces.layout import METADATA_KEY, OPTIONAL, SCHEMA_VERSION, schema
 from lightspec_bench.traces.read import read_info, read_trace
@@ -31,9 +31,15 @@ def write_trace(trace: Trace, path: str | Path) -> None:
 def _write_row_groups(table: pa.Table, trace: Trace, path: Path) -> None:
     cuts = np.searchsorted(trace.offsets, np.arange(0, trace.num_positions, POSITIONS_PER_ROW_GROUP))
     cuts = np.unique(np.append(cuts, trace.num_requests))
-    with pq.ParquetWriter(path, table.schema, compression="zstd", compression_level=9) as writer:
+    options = {"compression": "zstd", "compression_level": 9, "use_dictionary": _has_few_values(trace.confidence)}
+    with pq.ParquetWriter(path, table.schema, **options) as writer:
         for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+
+
+def _has_few_values(confidence: Confidence | None) -> bool:
+    """Whether confidences are rounded, so that a dictionary of them is far smaller than they are."""
+    return confidence is None or len(np.unique(confidence[:4096])) < confidence[:4096].size / 4
 
 
 def _table(trace: Trace) -> pa.Table:

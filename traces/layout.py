@@ -27,8 +27,8 @@ def schema(max_draft_tokens: int, optional: tuple[str, ...]) -> pa.Schema:
 def _list_type(name: str, max_draft_tokens: int) -> pa.DataType:
     entry = pa.int16()
     if is_per_draft_token(name):
-        entry = pa.list_(pa.field("item", pa.float32(), nullable=False), max_draft_tokens)
-    return pa.list_(pa.field("item", entry, nullable=False))
+        entry = pa.list_(pa.field("element", pa.float32(), nullable=False), max_draft_tokens)
+    return pa.list_(pa.field("element", entry, nullable=False))
 
 
 def is_per_draft_token(name: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lightspec_bench.core import BenchError, BoolArray, IntArray, Trace
 from lightspec_bench.registry import check_options, did_you_mean, options_of, parse_spec
+from lightspec_bench.traces.validate import check_trace
 
 DATA = Path(__file__).parent / "data"
 SYNTHETIC = "synthetic"
@@ -43,17 +44,23 @@ def load_trace(spec: str) -> Trace:
     """The trace a spec names: `NAME` or `FILE.parquet`, then `:category=C,loops=drop,requests=N` to take a part.
 
     `synthetic:shape=dspark,workload=[chat,code],...` makes one (see `synthetic.Dials`). An existing file always wins.
-    The result's `info.name` shows the selection. Values are not validated here (`check_trace` does that).
+    The result's `info.name` shows the selection. Files are validated: a broken one raises `BenchError`.
     """
-    from lightspec_bench.traces.format import read_trace
-
     if Path(spec).exists():
-        return read_trace(spec)
+        return _read_valid(Path(spec))
     name, options = parse_spec(spec)
     if name == SYNTHETIC and not Path(name).exists():
         return _synthetic(options)
     part = Selection(**check_options(name, options, options_of(Selection)))
-    return _select_all(read_trace(trace_path(name)), part)
+    return _select_all(_read_valid(trace_path(name)), part)
+
+
+def _read_valid(path: Path) -> Trace:
+    from lightspec_bench.traces.format import read_trace
+
+    trace = read_trace(path)
+    check_trace(trace, str(path))
+    return trace
 
 
 def _synthetic(options: dict[str, Any]) -> Trace:

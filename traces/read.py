@@ -159,7 +159,10 @@ def _check_size(file: pq.ParquetFile, path: Path, offsets: IntArray) -> None:
 
 def _check_lengths(column: pa.ListArray, offsets: IntArray, path: Path, first_row: int, name: str) -> None:
     found, wanted = np.diff(column.offsets.to_numpy()), np.diff(offsets)
-    if column.null_count or not np.array_equal(found, wanted):
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise BenchError(f"{path}: request {first_row + row} has no {name}, expected a list of {wanted[row]} entries")
+    if not np.array_equal(found, wanted):
         row = int(np.argmax(found != wanted))
         raise BenchError(
             f"{path}: request {first_row + row} has {found[row]} entries in {name}, "

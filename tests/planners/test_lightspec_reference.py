@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lightspec_bench.check import check_plan
 from lightspec_bench.core import BenchError, Plan
@@ -70,6 +69,17 @@ def test_prices_of_kept_candidates_follow_every_update() -> None:
         assert kept.price.tolist() == fresh
 
 
+def test_a_configuration_that_is_no_candidate_is_learnt_but_never_planned() -> None:
+    """Short proposals end at rows that no graph has; only such a step may then use what was learnt."""
+    planner = LightSpec("eagle_no_att", 3, CostTable.of({4: 1.0, 8: 1.5, 16: 3.0}), CostTable.of({4: 0.0}))
+    planner.candidates(4)
+    planner.update(11, 3, np.array([3, 3, 3, 2]), full_width=True)
+    assert 11 not in planner.candidates(4).rows
+    assert planner.prices.progress(4, 11, 3) == 1.0
+    made = planner.plan(4, 4, 11)
+    assert (made.num_target_tokens, planner.prices.price(4, 11, 3)) == (8, 3.0 / 11)
+
+
 def test_first_steps_in_an_engine() -> None:
     """No proposal yet: one row each. Then everything, until a step of only proposals has been observed."""
     planner = LightSpecReference(engine(3, latency=FLAT))
@@ -109,9 +119,10 @@ def test_a_late_observation_counts_for_its_own_plan() -> None:
 def test_a_step_that_was_never_planned_is_ignored() -> None:
     planner = LightSpecReference(engine(3, latency=FLAT))
     planner.plan(batch([3, 3], 4))
+    planner.plan(batch([3, 3], 5))
     planner.observe(step(Plan(3, 8), [3, 3], [3, 3], [1, 1], 3))
     assert planner.rules.statistics.progress == {}
-    planner.observe(step(Plan(3, 8), [3, 3], [3, 3], [1, 1], 4))
+    planner.observe(step(Plan(3, 8), [3, 3], [3, 3], [1, 1], 5))
     assert planner.rules.statistics.progress[2][8, 3].value == 0.5
 
 

@@ -65,6 +65,10 @@ def test_survival_is_that_of_the_prefix() -> None:
     assert progress(planner, (2, 6, 2), (2, 8, 3), (2, 5, 3), (2, 7, 3)) == close([5 / 6, 0.75, 0.9, 0.785714])
 
 
+def test_rows_beyond_the_depth_gain_nothing() -> None:
+    assert progress(learn(rules(), [4, 2], 8, 3), (2, 8, 1)) == [0.5]
+
+
 def test_averages_keep_nine_tenths() -> None:
     """Vector 23."""
     planner, seen = rules(), []
