@@ -13,7 +13,7 @@ from typing import Any, cast
 from lightspec_bench.core import BenchError, Drafter, EngineConfig, LatencyModel, Planner, Run, Trace
 from lightspec_bench.environment import environment
 from lightspec_bench.latency_file import load_latency
-from lightspec_bench.registry import make_planner
+from lightspec_bench.registry import make_planner, reads_trace
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
@@ -87,10 +87,15 @@ def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
 
 
 def run_cell(cell: Cell, keep_steps: bool = True) -> Run:
-    """Run one cell here. Raises `Unsuitable` where the planner does not fit, `BenchError` for what went wrong."""
+    """Run one cell here. Raises `Unsuitable` where the planner does not fit, `BenchError` for what went wrong.
+
+    The time that a planner which reads the trace spends is left out: it is a bound, not something to deploy.
+    """
     trace, config, planner = build(cell)
-    runner = SimulatedRunner(trace, config, cell_load(cell), simulator_options(cell.conditions, keep_steps))
-    run = runner.run(planner)
+    options = simulator_options(cell.conditions, keep_steps)
+    if reads_trace(type(planner)):
+        options = replace(options, planner_time="off")
+    run = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
     latency = config.latency
     settings = cell.settings | {
         "trace_info": asdict(trace.info),

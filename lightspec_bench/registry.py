@@ -131,12 +131,17 @@ def options_of(cls: type[Any]) -> dict[str, Option]:
     }
 
 
+def reads_trace(cls: type[Any]) -> bool:
+    """Whether a planner asks for the trace it runs on, by a constructor parameter of that name."""
+    return "trace" in inspect.signature(cls).parameters
+
+
 def make_planner(spec: str, config: EngineConfig, trace: Trace | None = None) -> Planner:
     """Build the planner a spec names. `trace` reaches only a class whose constructor asks for it by name."""
     name, given = parse_spec(spec)
     cls = resolve("planner", name)
     options = check_options(name, given, options_of(cls))
-    if "trace" in inspect.signature(cls).parameters:
+    if reads_trace(cls):
         if trace is None:
             raise BenchError(f"planner {name!r} reads the trace it runs on, which this runner does not have")
         options["trace"] = trace

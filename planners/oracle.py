@@ -18,7 +18,7 @@ from lightspec_bench.core import (
 )
 from lightspec_bench.planners.time_to_go import Operation, draft_passes_s, row_s, time_to_go
 
-# Requests' rows differ from step to step; these quantiles of a normal stand for the others in a batch.
+# Steps after which the operating point has been followed long enough to plan the time to go anew.
 _REPLAN_AT = (16, 64, 256, 1024, 4096)
 _NUM_PRICES = 10
 
@@ -33,7 +33,7 @@ class Oracle:
     rejected are drafted only where a cost table makes more rows cheaper. For one request this is the exact optimum;
     for a batch, a step's own cost is exact and later steps' are averages.
 
-    Reads the trace: requests are known by `request_id` modulo the trace's length.
+    Reads the trace: requests are known by `request_id` modulo the trace's length. Its own time is not charged.
     """
 
     confidence: ClassVar[ConfidenceAge] = "none"

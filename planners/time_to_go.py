@@ -12,6 +12,7 @@ import numpy as np
 
 from lightspec_bench.core import EngineConfig, FloatArray, IntArray, Number, Trace
 
+# The other requests' rows differ from step to step; these quantiles of a normal stand for them.
 _NORMAL_QUANTILES = np.array([-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59])
 
 

@@ -10,6 +10,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Iterable
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,7 @@ from lightspec_bench.reports.columns import origin_label, records, short_static
 from lightspec_bench.reports.styles import STATIC, style_of
 
 PANEL_INCHES = (4.4, 3.1)
+FEW = 30
 _GRID = {"color": "#dddddd", "linewidth": 0.6}
 
 
@@ -44,19 +46,20 @@ def verify_volume_figure(comparison: pd.DataFrame) -> Figure:
 def acceptance_figure(comparison: pd.DataFrame) -> Figure:
     """Acceptance per draft position: prefix survival and, beside it, given the one before; per trace.
 
-    Taken from the deepest static K at the lowest concurrency, where every draft token is verified; without static
-    planners from the row that verified most per step. The latency model does not matter there: traces are rows only.
+    Taken from the deepest static K, where every draft token is verified, at the concurrency with the most spec steps;
+    without static planners from the row that verified most per step. The latency model does not matter there: traces
+    are rows only. Rates of fewer than `FEW` samples are outlined.
     """
     sources = {str(trace): _deepest(records(group)) for trace, group in comparison.groupby("trace", sort=False)}
     figure, axes = grid(len(sources), 2, (4.4, 2.3))
-    kinds = (("acceptance_rate_pos", "prefix survival"), ("conditional_acceptance_rate_pos", "given the one before"))
-    for row, (trace, source) in enumerate(sources.items()):
-        for column, (name, title) in enumerate(kinds):
-            _bars(axes[row][column], _positions(source, name))
-            axes[row][column].set_title(f"{trace}: {title}", fontsize=9, loc="left")
-        axes[row][0].set_ylabel(
-            f"draft tokens accepted (%)\n{source['planner']}, concurrency {source['concurrency']}", fontsize=8
-        )
+    for (left, right), (trace, source) in zip(axes, sources.items(), strict=True):
+        at_risk = _positions(source, "num_at_risk_pos")
+        _bars(left, _positions(source, "acceptance_rate_pos"), [source["num_spec_steps"]] * len(at_risk))
+        _bars(right, _positions(source, "conditional_acceptance_rate_pos"), at_risk)
+        left.set_title(f"{trace}: prefix survival", fontsize=9, loc="left")
+        right.set_title(f"{trace}: given the one before", fontsize=9, loc="left")
+        where = f"{source['planner']}, concurrency {source['concurrency']}"
+        left.set_ylabel(f"draft tokens accepted (%)\n{where}", fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("draft position k", fontsize=8)
     return finish(figure, origin_label(comparison), [])
@@ -66,7 +69,7 @@ def _deepest(rows: list[dict[str, Any]]) -> dict[str, Any]:
     static = [row for row in rows if static_depth(row["planner"])]
     if not static:
         return max(rows, key=lambda row: float(row["verify_volume_per_step"]))
-    return max(static, key=lambda row: (static_depth(row["planner"]) or 0, -row["concurrency"]))
+    return max(static, key=lambda row: (static_depth(row["planner"]) or 0, row["num_spec_steps"]))
 
 
 def _positions(row: dict[str, Any], name: str) -> list[float]:
@@ -75,15 +78,14 @@ def _positions(row: dict[str, Any], name: str) -> list[float]:
     return list(itertools.takewhile(lambda value: not math.isnan(value), positions))
 
 
-def _bars(axis: Axes, values: list[float]) -> None:
-    positions = range(1, len(values) + 1)
-    axis.bar(positions, [100 * value for value in values], color="#56b4e9", edgecolor="#0072b2", width=0.7)
-    for k, value in zip(positions, values, strict=True):
+def _bars(axis: Axes, values: list[float], samples: list[float]) -> None:
+    for k, (value, count) in enumerate(zip(values, samples, strict=False), start=1):
+        axis.bar(k, 100 * value, width=0.7, facecolor="white" if count < FEW else "#56b4e9", edgecolor="#0072b2")
         axis.annotate(f"{100 * value:.0f}", (k, 100 * value), ha="center", va="bottom", fontsize=7)
     if not values:
         axis.text(0.5, 0.5, "no draft token was verified", ha="center", transform=axis.transAxes, fontsize=8)
     axis.set_ylim(0, 108)
-    axis.xaxis.set_major_locator(FixedLocator(list(positions)))
+    axis.xaxis.set_major_locator(FixedLocator(list(range(1, len(values) + 1))))
 
 
 def _lines(
@@ -137,11 +139,21 @@ def _name_static(axis: Axes, panel: pd.DataFrame, metric: str) -> None:
     """`K=3` at the right end of every static line, moved apart where ends lie close."""
     last = panel[(panel["concurrency"] == panel["concurrency"].max()) & panel["planner"].map(is_static)]
     low, high = axis.get_ylim()
-    height = -1.0
-    for row in records(last.dropna(subset=[metric]).sort_values(metric)):
-        height = max((row[metric] - low) / (high - low), height + 0.045)
-        axis.text(1.01, height, short_static(row["planner"]), transform=axis.transAxes, fontsize=6, color="#777777",
-                  va="center")  # fmt: skip
+    ends = records(last.dropna(subset=[metric]).sort_values(metric))
+    for row, height in zip(ends, spread([(row[metric] - low) / (high - low) for row in ends], 0.045), strict=True):
+        name = short_static(row["planner"])
+        axis.text(1.01, height, name, transform=axis.transAxes, fontsize=6, color="#777777", va="center")
+
+
+def spread(heights: list[float], gap: float) -> list[float]:
+    """Ascending heights moved as little as possible (least squares) so that neighbours are `gap` apart."""
+    blocks: list[list[float]] = []  # without their gaps, neighbours that collide share their mean
+    for i, height in enumerate(heights):
+        blocks.append([height - i * gap])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    level = [fmean(block) for block in blocks for _ in block]
+    return [height + i * gap for i, height in enumerate(level)]
 
 
 def _legend(planners: list[str]) -> list[Line2D]:

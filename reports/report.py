@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lightspec_bench.files import write_atomically
-from lightspec_bench.reports.figures import acceptance_figure, gain_figure, throughput_figure, verify_volume_figure
+from lightspec_bench.reports.figures import FEW, acceptance_figure, gain_figure, throughput_figure, verify_volume_figure
 from lightspec_bench.reports.html import Picture, report_page
 from lightspec_bench.reports.pictures import save
 from lightspec_bench.reports.timeline import Timeline, timeline_figure
@@ -37,7 +37,8 @@ def pictures_of(comparison: pd.DataFrame, timelines: Sequence[Timeline] = ()) ->
         ),
         "acceptance": Picture(
             "Acceptance per draft position",
-            "Left: share of proposals accepted at least up to k. Right: share accepted at k where all before it were.",
+            "Left: share of proposals accepted at least up to k. Right: share accepted at k where all before it were; "
+            f"outlined: fewer than {FEW} samples.",
             acceptance_figure(comparison),
         ),
     }

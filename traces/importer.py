@@ -104,17 +104,17 @@ def build_trace(info: TraceInfo, requests: Sequence[Recorded], path: Path) -> Tr
         num_output_tokens=lengths,
         repeats_from=np.array(loops, np.int64),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        num_accepted=np.concatenate([_ended(r.num_accepted) for r in requests]).astype(np.int16),
+        num_accepted=np.concatenate([_ended(r.num_accepted, info.max_draft_tokens) for r in requests]).astype(np.int16),
         num_draft_tokens=_joined(requests, "num_draft_tokens", np.int16, path),
         confidence=_joined(requests, "confidence", np.float32, path),
         entropy=_joined(requests, "entropy", np.float32, path),
     )
 
 
-def _ended(num_accepted: IntArray) -> IntArray:
+def _ended(num_accepted: IntArray, max_draft_tokens: int) -> IntArray:
     """A draft that is right to the very last token counts one less: that token comes out as the bonus either way."""
     ahead = np.arange(len(num_accepted))[::-1]
-    out = np.where(num_accepted == ahead + 1, ahead, num_accepted)
+    out = np.where((num_accepted == ahead + 1) & (num_accepted <= max_draft_tokens), ahead, num_accepted)
     out[0] = 0
     return out
 

@@ -50,11 +50,11 @@ def first_object(path: Path) -> dict[str, Any]:
 
 def counts(value: Any, name: str, where: str, length: int | None = None) -> IntArray:
     """A JSON list of whole numbers as an array, of the given length where one is stated."""
-    array = np.asarray(value) if isinstance(value, list) and value else np.zeros(0, np.int64)
-    if not isinstance(value, list) or array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+    if not isinstance(value, list) or any(type(entry) is not int for entry in value):
         raise BenchError(f"{where}: {name} is not a list of whole numbers")
-    if length is not None and len(array) != length:
-        raise BenchError(f"{where}: {name} has {len(array)} entries, expected {length} (num_output_tokens)")
-    if (np.abs(array) > np.iinfo(np.int16).max).any():
-        raise BenchError(f"{where}: {name} has the entry {array[np.argmax(np.abs(array))]}, expected at most 32767")
-    return array.astype(np.int64)
+    if length is not None and len(value) != length:
+        raise BenchError(f"{where}: {name} has {len(value)} entries, expected {length} (num_output_tokens)")
+    largest = max(value, key=abs, default=0)
+    if abs(largest) > np.iinfo(np.int16).max:
+        raise BenchError(f"{where}: {name} has the entry {largest}, expected at most {np.iinfo(np.int16).max}")
+    return np.array(value, np.int64)

@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from lightspec_bench.core import BenchError
 from lightspec_bench.reports import pictures
 from lightspec_bench.reports.comparison import compare
-from lightspec_bench.reports.figures import acceptance_figure, gain_figure, throughput_figure, verify_volume_figure
+from lightspec_bench.reports.figures import (
+    acceptance_figure,
+    gain_figure,
+    spread,
+    throughput_figure,
+    verify_volume_figure,
+)
 from lightspec_bench.reports.styles import KNOWN, style_of
 from lightspec_bench.reports.timeline import MAX_POINTS, Timeline, timeline_figure
 from tests.reports import tiny
@@ -75,6 +82,24 @@ def test_acceptance_shows_survival_beside_the_conditional_rate(comparison: pd.Da
     heights = [[round(bar.get_height(), 1) for bar in axis.patches] for axis in figure.axes[:2]]
     assert heights == [[66.7, 33.3], [66.7, 66.7]]
     assert figure.axes[0].get_ylabel() == "draft tokens accepted (%)\nstatic:k=3, concurrency 1"
+
+
+def test_rates_of_few_samples_are_outlined() -> None:
+    summary = tiny.summary(
+        {(1, "static:k=2"): 1.0}, num_spec_steps=40.0, num_at_risk_pos_1=40.0, num_at_risk_pos_2=29.0
+    )
+    figure = acceptance_figure(compare(summary))
+    colours = [[to_hex(bar.get_facecolor()) for bar in axis.patches] for axis in figure.axes]
+    assert colours == [["#56b4e9", "#56b4e9"], ["#56b4e9", "#ffffff"]]
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=12).map(sorted), st.floats(0.01, 0.2))
+def test_labels_keep_their_order_and_distance_and_their_middle(heights: list[float], gap: float) -> None:
+    moved = np.array(spread(heights, gap))
+    assert (np.diff(moved) >= gap - 1e-9).all()
+    assert moved.sum() == pytest.approx(sum(heights))
+    if (np.diff(heights) >= gap).all():
+        assert moved == pytest.approx(heights)
 
 
 def test_acceptance_without_any_draft_says_so() -> None:

@@ -114,7 +114,7 @@ def int16_lists(*lists: list[int | None] | None) -> pa.Array:
         (metadata(max_draft_tokens=0), "max_draft_tokens is 0, expected a whole number from 1 to 1024"),
         (
             metadata(max_draft_tokens=3),
-            "column confidence is list<element: fixed_size_list<element: float not null>[2]",
+            "column confidence is list<element: fixed_size_list<element: float",
         ),
         (lambda t: t.drop_columns(["num_accepted"]), "column num_accepted is missing"),
         (lambda t: t.drop_columns(["category"]), "column category is missing"),

@@ -35,23 +35,83 @@ ACCEPTED = "(max_draft_tokens 2, num_draft_tokens there, and tokens left before 
 @pytest.mark.parametrize(
     ("changes", "rule", "first"),
     [
-        (with_value("num_accepted", 2, -1), "num_accepted", f"0 ('a') has num_accepted -1 at position 2, expected 0 to 1 {ACCEPTED}"),
-        (with_value("num_accepted", 1, 3), "num_accepted", f"0 ('a') has num_accepted 3 at position 1, expected 0 to 2 {ACCEPTED}"),
-        (with_value("num_accepted", 6, 1), "num_accepted", f"1 ('b') has num_accepted 1 at position 2, expected 0 to 0 {ACCEPTED}"),
-        (with_value("num_draft_tokens", 1, 1), "num_accepted", f"0 ('a') has num_accepted 2 at position 1, expected 0 to 1 {ACCEPTED}"),
-        (with_value("num_draft_tokens", 3, 5), "num_draft_tokens", "0 ('a') has num_draft_tokens 5 at position 3, expected 0 to 2 (max_draft_tokens)"),
-        (with_value("confidence", (5, 1), 1.5), "confidence", "1 ('b') has confidence[1] 1.5 at position 1, expected 0 to 1"),
-        (with_value("confidence", (5, 0), np.nan), "confidence", "1 ('b') has confidence[0] nan at position 1, expected 0 to 1"),
-        (with_value("confidence", (0, 1), -0.5), "confidence", "0 ('a') has confidence[1] -0.5 at position 0, expected 0 to 1"),
-        (with_value("entropy", (6, 0), -0.25), "entropy", "1 ('b') has entropy[0] -0.25 at position 2, expected a finite number of at least 0"),
-        (with_value("entropy", (6, 0), np.inf), "entropy", "1 ('b') has entropy[0] inf at position 2, expected a finite number of at least 0"),
-        (with_value("arrival_s", 1, np.nan), "arrival_s", "1 ('b') has arrival_s nan, expected a finite number of at least 0"),
-        (with_value("arrival_s", 0, -1.0), "arrival_s", "0 ('a') has arrival_s -1.0, expected a finite number of at least 0"),
-        (with_value("num_prompt_tokens", 1, -1), "num_prompt_tokens", "1 ('b') has num_prompt_tokens -1, expected at least 0"),
-        (with_value("repeats_from", 1, 4), "repeats_from", "1 ('b') has repeats_from 4, expected a position of the request, or num_output_tokens"),
-        ({"request_id": np.array(["a", "a"])}, "request_id", "1 ('a') has request_id a, expected an id that no request before it has"),
+        (
+            with_value("num_accepted", 2, -1),
+            "num_accepted",
+            f"0 ('a') has num_accepted -1 at position 2, expected 0 to 1 {ACCEPTED}",
+        ),
+        (
+            with_value("num_accepted", 1, 3),
+            "num_accepted",
+            f"0 ('a') has num_accepted 3 at position 1, expected 0 to 2 {ACCEPTED}",
+        ),
+        (
+            with_value("num_accepted", 6, 1),
+            "num_accepted",
+            f"1 ('b') has num_accepted 1 at position 2, expected 0 to 0 {ACCEPTED}",
+        ),
+        (
+            with_value("num_draft_tokens", 1, 1),
+            "num_accepted",
+            f"0 ('a') has num_accepted 2 at position 1, expected 0 to 1 {ACCEPTED}",
+        ),
+        (
+            with_value("num_draft_tokens", 3, 5),
+            "num_draft_tokens",
+            "0 ('a') has num_draft_tokens 5 at position 3, expected 0 to 2 (max_draft_tokens)",
+        ),
+        (
+            with_value("confidence", (5, 1), 1.5),
+            "confidence",
+            "1 ('b') has confidence[1] 1.5 at position 1, expected 0 to 1",
+        ),
+        (
+            with_value("confidence", (5, 0), np.nan),
+            "confidence",
+            "1 ('b') has confidence[0] nan at position 1, expected 0 to 1",
+        ),
+        (
+            with_value("confidence", (0, 1), -0.5),
+            "confidence",
+            "0 ('a') has confidence[1] -0.5 at position 0, expected 0 to 1",
+        ),
+        (
+            with_value("entropy", (6, 0), -0.25),
+            "entropy",
+            "1 ('b') has entropy[0] -0.25 at position 2, expected a finite number of at least 0",
+        ),
+        (
+            with_value("entropy", (6, 0), np.inf),
+            "entropy",
+            "1 ('b') has entropy[0] inf at position 2, expected a finite number of at least 0",
+        ),
+        (
+            with_value("arrival_s", 1, np.nan),
+            "arrival_s",
+            "1 ('b') has arrival_s nan, expected a finite number of at least 0",
+        ),
+        (
+            with_value("arrival_s", 0, -1.0),
+            "arrival_s",
+            "0 ('a') has arrival_s -1.0, expected a finite number of at least 0",
+        ),
+        (
+            with_value("num_prompt_tokens", 1, -1),
+            "num_prompt_tokens",
+            "1 ('b') has num_prompt_tokens -1, expected at least 0",
+        ),
+        (
+            with_value("repeats_from", 1, 4),
+            "repeats_from",
+            "1 ('b') has repeats_from 4, expected a position of the request, or num_output_tokens",
+        ),
+        (
+            {"request_id": np.array(["a", "a"])},
+            "request_id",
+            "1 ('a') has request_id a, expected an id that no request before it has",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_invariant(changes: dict[str, Any], rule: str, first: str) -> None:
     assert validate(tiny_trace(**changes)) == Violations(1, {rule: 1}, f"request {first}")
 
