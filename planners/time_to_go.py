@@ -26,15 +26,70 @@ class Operation:
     passes: FloatArray
     context: float
 
-    def after(self, num_requests: int, depth: float, passes: FloatArray, context: float, seen: int) -> Operation:
-        """The running mean once one more step was seen (`seen` so far), over at most the last 200."""
-        weight = 1.0 / min(seen, 200)
+    def after(self, drafted: IntArray, context: float) -> Operation:
+        """The running mean, over about 200 steps, once a step verified `drafted` (N,) tokens."""
+        passes = requests_per_pass(drafted[None], len(self.passes))[0] / len(drafted)
         return Operation(
-            self.num_requests + weight * (num_requests - self.num_requests),
-            self.depth + weight * (depth - self.depth),
-            self.passes + weight * (passes - self.passes),
-            self.context + weight * (context - self.context),
+            self.num_requests + 0.005 * (len(drafted) - self.num_requests),
+            self.depth + 0.005 * (float(drafted.mean()) - self.depth),
+            self.passes + 0.005 * (passes - self.passes),
+            self.context + 0.005 * (context - self.context),
         )
+
+
+def requests_per_pass(drafted: IntArray, max_draft_tokens: int) -> IntArray:
+    """(combinations, N) -> (combinations, D): requests that draft at least j + 1 tokens."""
+    width = max_draft_tokens + 1
+    flat = drafted + np.arange(len(drafted))[:, None] * width
+    counts = np.bincount(flat.ravel(), minlength=len(drafted) * width).reshape(-1, width)
+    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
+
+
+def settled(trace: Trace, config: EngineConfig, rounds: int = 6) -> Operation:
+    """The operating point of a full batch whose requests all follow their best paths, at the prices it makes."""
+    depth = config.max_draft_tokens
+    context = float((trace.num_prompt_tokens + trace.num_output_tokens / 2).mean())
+    accepted = np.minimum(trace.num_accepted, depth).astype(np.int64)
+    passes = requests_per_pass(accepted[None], depth)[0] / len(accepted)
+    operation = Operation(config.max_num_seqs, float(accepted.mean()), passes, context)
+    for _ in range(rounds):
+        drafted = _follow(trace, config, operation)
+        passes = requests_per_pass(drafted[None], depth)[0] / max(len(drafted), 1)
+        mean = float(drafted.mean()) if len(drafted) else 0.0
+        # Half way, because dear rows are left out and then become cheap.
+        operation = Operation(
+            operation.num_requests,
+            (operation.depth + mean) / 2,
+            (operation.passes + passes) / 2,
+            context,
+        )
+    return operation
+
+
+def _follow(trace: Trace, config: EngineConfig, operation: Operation) -> IntArray:
+    """Draft tokens of every step of every request along its best path, one after another."""
+    cost, to_go = _cost_by_depth(config, operation), time_to_go(trace, config, operation)
+    row = np.flatnonzero(trace.num_output_tokens > 1)
+    position = np.ones(len(row), dtype=np.int64)
+    taken = []
+    while len(row):
+        at = trace.offsets[row] + position
+        limit = drafter_limit(trace, at, config.max_draft_tokens)
+        drafted = np.minimum(np.arange(config.max_draft_tokens + 1), limit[:, None])
+        reached = position[:, None] + np.minimum(drafted, trace.num_accepted[at].astype(np.int64)[:, None]) + 1
+        best = (cost[drafted] + to_go[row[:, None], reached]).argmin(axis=1)
+        taken.append(drafted[np.arange(len(row)), best])
+        position = reached[np.arange(len(row)), best]
+        going = position < trace.num_output_tokens[row]
+        row, position = row[going], position[going]
+    return np.concatenate(taken) if taken else np.zeros(0, dtype=np.int64)
+
+
+def drafter_limit(trace: Trace, at: IntArray, max_draft_tokens: int) -> IntArray:
+    """What the drafter can propose at flat positions `at`, (n,)."""
+    if trace.num_draft_tokens is None:
+        return np.full(len(at), max_draft_tokens)
+    return trace.num_draft_tokens[at].astype(np.int64)
 
 
 def row_s(config: EngineConfig, rows: Number, num_requests: Number, context: Number) -> FloatArray:
@@ -68,10 +123,9 @@ def time_to_go(trace: Trace, config: EngineConfig, operation: Operation) -> Floa
     for position in range(longest - 1, 0, -1):
         running = rows[lengths > position]
         at = trace.offsets[running] + position
+        limit = drafter_limit(trace, at, max_depth)
+        drafted = np.minimum(depth, limit[:, None])
         accepted = trace.num_accepted[at].astype(np.int64)[:, None]
-        drafted = np.broadcast_to(depth, (len(running), max_depth + 1))
-        if trace.num_draft_tokens is not None:
-            drafted = np.minimum(drafted, trace.num_draft_tokens[at].astype(np.int64)[:, None])
         reached = position + np.minimum(drafted, accepted) + 1
         to_go[running, position] = (cost[drafted] + to_go[running[:, None], reached]).min(axis=1)
     return to_go

@@ -27,13 +27,14 @@ def plot_description(description: dict[str, Any], path: str | Path) -> None:
 
 def _draw_acceptance(axes: Any, description: dict[str, Any]) -> None:
     depth = range(1, description["max_draft_tokens"] + 1)
-    for key, style, label in (
-        ("acceptance_rate_per_pos", "o-", "survival: this many accepted"),
-        ("conditional_acceptance_rate_per_pos", "s--", "conditional: given those before"),
+    for values, style, label in (
+        (description["acceptance_rate_per_pos"], "o-", "survival, all positions"),
+        (description["served"]["acceptance_rate_per_pos"], "^:", "survival, served by a static drafter"),
+        (description["conditional_acceptance_rate_per_pos"], "s--", "given the prefix, all positions"),
     ):
-        values = [float("nan") if x is None else x for x in description[key]]
-        axes.plot(depth, values, style, label=label, markersize=4)
-    axes.set(xlabel="draft token", ylabel="acceptance rate (all positions)", ylim=(0.0, 1.0))
+        shown = [float("nan") if x is None else x for x in values]
+        axes.plot(depth, shown, style, label=label, markersize=4)
+    axes.set(xlabel="draft token", ylabel="acceptance rate per position", ylim=(0.0, 1.0))
     axes.legend(fontsize=8)
 
 
@@ -52,4 +53,6 @@ def _draw_signals(axes: Any, description: dict[str, Any]) -> None:
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)
     else:
-        axes.text(0.5, 0.6, "the trace has no confidences", ha="center", transform=axes.transAxes, fontsize=8)
+        axes.clear()
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "the trace has no confidences", ha="center", transform=axes.transAxes, fontsize=8)

@@ -152,7 +152,8 @@ def _requests(dials: Dials, rng: np.random.Generator) -> tuple[Trace, IntArray]:
 
 def _lengths(median: int, least: int, dials: Dials, rng: np.random.Generator) -> IntArray:
     drawn = median * np.exp(dials.length_spread * rng.standard_normal(dials.num_requests))
-    return np.maximum(np.rint(drawn), least).astype(np.int64)
+    lengths: IntArray = np.maximum(np.rint(drawn), least).astype(np.int64)
+    return lengths
 
 
 def _info(dials: Dials) -> TraceInfo:
