@@ -12,9 +12,6 @@ import numpy as np
 
 from lightspec_bench.core import EngineConfig, FloatArray, IntArray, Number, Trace
 
-# The other requests' rows differ from step to step; these quantiles of a normal stand for them.
-_NORMAL_QUANTILES = np.array([-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59])
-
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -135,14 +132,24 @@ def _cost_by_depth(config: EngineConfig, operation: Operation) -> FloatArray:
     """(D + 1,) seconds that a request adds to the batch's time by a step with that many draft tokens."""
     number = max(operation.num_requests, 1.0)
     context = operation.context * number
-    others = (number - 1.0) * (1.0 + operation.depth) + _NORMAL_QUANTILES * 2.0 * np.sqrt(number - 1.0)
-    others = np.maximum(np.rint(others), 0.0)
+    others, weight = _others(number, operation.depth)
     depth = np.arange(config.max_draft_tokens + 1)
-    rows = others[:, None] + 1.0 + depth
-    mine = row_s(config, rows, number, context).mean(axis=0)
+    mine = weight @ row_s(config, others[:, None] + 1.0 + depth, number, context)
     usual = np.interp(operation.depth, depth, mine)
     shared = (usual + float(config.latency.host_s(number, True))) / number
     return np.asarray(shared + (mine - usual) + _pass_shares(config, operation, number, context))
+
+
+def _others(number: float, depth: float) -> tuple[FloatArray, FloatArray]:
+    """Rows of the other requests in a step and their weights. They differ from step to step, and a staircase's price
+    at one row count says little about the next, so a normal spread of a tenth and two rows a request is taken."""
+    mean = (number - 1.0) * (1.0 + depth)
+    spread = 2.0 * np.sqrt(number - 1.0) + 0.1 * mean
+    if not spread:
+        return np.zeros(1), np.ones(1)
+    rows = np.arange(max(np.rint(mean - 2.5 * spread), np.rint(number - 1.0)), np.rint(mean + 2.5 * spread) + 1.0)
+    weight = np.exp(-0.5 * ((rows - mean) / spread) ** 2)
+    return rows, weight / weight.sum()
 
 
 def _pass_shares(config: EngineConfig, operation: Operation, number: float, context: float) -> FloatArray:
