@@ -27,7 +27,7 @@ from lightspec_bench.planners.time_to_go import (
 
 # Steps after which the operating point has been followed long enough to plan the time to go anew.
 _REPLAN_AT = (16, 64, 256, 1024, 4096)
-_NUM_PRICES, _NUM_REFINED = 10, 3
+_NUM_PRICES, _NUM_REFINED, _MAX_SHARES = 8, 3, 48
 
 
 class Oracle:
@@ -51,7 +51,7 @@ class Oracle:
     def __init__(self, config: EngineConfig, trace: Trace) -> None:
         self._config, self._trace = config, trace
         depth = config.max_draft_tokens
-        caps = {0, 1, 2, 3, 4, 5, 6, 8, 11, depth} if config.max_num_seqs > 16 else set(range(depth + 1))
+        caps = {1, 2, 3, 4, 6, 8, depth} if config.max_num_seqs > 16 else set(range(1, depth + 1))
         self._caps = np.array(sorted(c for c in caps if c <= depth))
         self._operation = settled(trace, config)
         self._seen = 0
@@ -103,7 +103,7 @@ class Oracle:
         reached = position[:, None] + np.minimum(drafted, accepted[:, None]) + 1
         to_go = self._to_go[row[:, None] * self._to_go_width + reached]
         gain = to_go[:, :1] - to_go
-        chosen = np.unique(np.minimum(_best_by_price(gain, _prices(gain), self._caps), limit), axis=0)
+        chosen = np.minimum(_best_by_price(gain, _prices(gain), self._caps), limit)
         best = np.argsort(self._spent_s(chosen, gain, context), kind="stable")[:_NUM_REFINED]
         chosen = np.concatenate([chosen[best[:1]], *(_by_share(chosen[i], gain) for i in best)])
         return np.asarray(chosen[np.argmin(self._spent_s(chosen, gain, context))])
@@ -125,12 +125,13 @@ def _prices(gain: FloatArray) -> FloatArray:
 
 
 def _by_share(chosen: IntArray, gain: FloatArray) -> IntArray:
-    """(n, n): the first k + 1 requests draft as chosen, most saved per row first, and the others not at all."""
-    per_row = gain[np.arange(len(chosen)), chosen] / np.maximum(chosen, 1)
-    order = np.argsort(-per_row, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return np.where(rank <= np.arange(len(order))[:, None], chosen, 0)
+    """(shares, n): some requests draft as chosen, most saved per row first, and the others not at all."""
+    number = len(chosen)
+    per_row = gain[np.arange(number), chosen] / np.maximum(chosen, 1)
+    rank = np.empty(number, dtype=np.int64)
+    rank[np.argsort(-per_row, kind="stable")] = np.arange(number)
+    shares = np.linspace(0, number, min(number, _MAX_SHARES) + 1).astype(np.int64)
+    return np.where(rank < shares[:, None], chosen, 0)
 
 
 def _best_by_price(gain: FloatArray, prices: FloatArray, caps: IntArray) -> IntArray:
