@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shlex
@@ -32,6 +33,7 @@ def environment() -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -39,6 +41,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _git_revision() -> str | None:
     """The checkout's revision, with + where it has changes; None for an installed package."""
     here = Path(__file__).resolve().parent
@@ -51,6 +54,7 @@ def _git_revision() -> str | None:
         return None
 
 
+@functools.cache
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -26,8 +26,8 @@ from lightspec_bench.planners.time_to_go import (
 )
 
 # Steps after which the operating point has been followed long enough to plan the time to go anew.
-_REPLAN_AT = (16, 64, 256, 1024, 4096)
-_NUM_PRICES, _NUM_REFINED, _MAX_SHARES = 8, 3, 48
+_REPLAN_AT = (32, 128, 512, 2048)
+_NUM_PRICES, _NUM_REFINED, _MAX_SHARES = 6, 2, 32
 
 
 class Oracle:

@@ -42,7 +42,7 @@ def requests_per_pass(drafted: IntArray, max_draft_tokens: int) -> IntArray:
     return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
 
 
-def settled(trace: Trace, config: EngineConfig, rounds: int = 6) -> Operation:
+def settled(trace: Trace, config: EngineConfig, rounds: int = 4) -> Operation:
     """The operating point of a full batch whose requests all follow their best paths, at the prices it makes."""
     depth = config.max_draft_tokens
     context = float((trace.num_prompt_tokens + trace.num_output_tokens / 2).mean())

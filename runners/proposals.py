@@ -17,9 +17,9 @@ class Proposals:
     num_passes: IntArray
 
 
-def propose(trace: Trace, position: IntArray, depth: int | IntArray, early_exit: EarlyExit | None) -> Proposals:
-    """What the recorded drafter proposes at `position` (N,) when asked for `depth` tokens under an exit rule."""
-    limit = per_request(depth, len(position))
+def propose(trace: Trace, position: IntArray, depth: IntArray, early_exit: EarlyExit | None) -> Proposals:
+    """What the recorded drafter proposes at `position` (N,) when asked for `depth` (N,) tokens under an exit rule."""
+    limit = depth
     if trace.num_draft_tokens is not None:
         limit = np.minimum(limit, trace.num_draft_tokens[position])
     if early_exit is None:
@@ -28,11 +28,6 @@ def propose(trace: Trace, position: IntArray, depth: int | IntArray, early_exit:
     first = np.where(tripped.any(axis=1), tripped.argmax(axis=1), trace.max_draft_tokens)
     kept = first + 1 if early_exit.keep_last else first
     return Proposals(np.minimum(limit, kept), np.minimum(limit, first + 1))
-
-
-def per_request(depth: int | IntArray, num_requests: int) -> IntArray:
-    """One depth as a depth per request, (N,)."""
-    return depth if isinstance(depth, np.ndarray) else np.full(num_requests, depth)
 
 
 def _tripped(trace: Trace, position: IntArray, rule: EarlyExit) -> BoolArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 import numpy as np
 
 from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, Step, Totals
@@ -42,11 +44,9 @@ class Recorder:
         if step.index >= self._warmup_steps:
             self._start_s = start_s if np.isnan(self._start_s) else self._start_s
             self._end_s = end_s
-            out = num_requests + accepted + self._first_tokens
-            for i, amount in enumerate((1, drafted, out, self._prefill_tokens)):
-                self._ints[i] += amount
-            for i, amount_s in enumerate(seconds):
-                self._seconds[i] += amount_s
+            amounts = (1, drafted, num_requests + accepted + self._first_tokens, self._prefill_tokens)
+            self._ints = list(map(add, self._ints, amounts))
+            self._seconds = list(map(add, self._seconds, seconds))
             pairs = step.num_verify_tokens * self._width + step.num_accepted_tokens
             self._outcomes += np.bincount(pairs, minlength=self._width**2)
         self._prefill_tokens = self._first_tokens = 0

@@ -22,7 +22,7 @@ from lightspec_bench.core import (
     Totals,
     Trace,
 )
-from lightspec_bench.drafting import ragged_draft_s
+from lightspec_bench.drafting import draft_s, ragged_draft_s
 from lightspec_bench.fill import depth_survival, fill, prefix_survival
 from lightspec_bench.runners.confidences import NO_CONFIDENCES, Confidences, masked
 from lightspec_bench.runners.load import Load
@@ -42,6 +42,8 @@ class Replay:
         self.reads_confidence = planner.confidence != "none"
         self.synchronous = config.lag_steps == 0
         self.sees_pending = self.synchronous or planner.confidence == "current"
+        # Every request then drafts as deep as it is asked to, in every step.
+        self.uniform = trace.num_draft_tokens is None and options.catch_up == "each_step"
         self.slots = Slots(trace, load)
         self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
         self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
@@ -157,8 +159,8 @@ class Replay:
             now_s=self.now_s,
             request_id=_frozen(slots.request_id),
             num_draft_tokens=_frozen(pending if self.sees_pending else slots.planned),
-            num_output_tokens=slots.num_output_tokens(),
-            num_context_tokens=slots.num_context_tokens(),
+            num_output_tokens=slots.num_output_tokens,
+            num_context_tokens=slots.num_context_tokens,
             confidence=seen.confidence,
             entropy=seen.entropy,
             num_prefill_tokens=chunk,
@@ -205,21 +207,23 @@ class Replay:
         self, plan: Plan, verify: IntArray, accepted: IntArray, alive: BoolArray, context: int
     ) -> tuple[float, int]:
         """Draft for the survivors; returns seconds and the deepest proposal."""
-        depth = plan.num_draft_tokens
-        if isinstance(depth, np.ndarray):
-            depth = depth[alive]
-        proposals = propose(self.trace, self.slots.position, depth, plan.early_exit)
-        self.slots.propose(proposals.num_draft_tokens, depth)
+        slots, latency, drafter = self.slots, self.config.latency, self.config.drafter
+        depth, number, extend = plan.num_draft_tokens, slots.num_running, len(verify) + int(verify.sum())
+        asked = depth[alive] if isinstance(depth, np.ndarray) else np.full(number, depth)
         if not self.planner.uses_drafter:
+            slots.propose(asked, asked)
             return 0.0, 0
-        extend = len(verify) + int(verify.sum())
+        if self.uniform and number and plan.early_exit is None and not isinstance(depth, np.ndarray):
+            slots.propose(asked, asked)
+            return float(draft_s(latency, drafter, extend, number, int(depth), context)), int(depth)
+        proposals = propose(self.trace, slots.position, asked, plan.early_exit)
+        slots.propose(proposals.num_draft_tokens, asked)
         if self.options.catch_up == "on_resume":
             drafting = proposals.num_passes > 0
-            behind = self.slots.catch_up(drafting, (accepted + 1)[alive])
+            behind = slots.catch_up(drafting, (accepted + 1)[alive])
             extend = behind + int((verify + 1)[alive][drafting].sum())
         passes = rows_per_pass(proposals.num_passes)
-        seconds = ragged_draft_s(self.config.latency, self.config.drafter, extend, passes, context)
-        return float(seconds), len(passes)
+        return ragged_draft_s(latency, drafter, extend, passes, context), len(passes)
 
     def _observe(self, step: Step) -> float:
         """Hand over what the pipeline lets the planner know by now: this step, or under lag the one before."""

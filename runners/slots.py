@@ -6,10 +6,10 @@ import numpy as np
 
 from lightspec_bench.core import BoolArray, Columns, FloatArray, IntArray, Trace
 from lightspec_bench.runners.load import Load, make_workload, repetition
-from lightspec_bench.runners.proposals import per_request
 
-# Rows of the state matrix: one column a running request, so that leaving and joining are one operation each.
-POSITION, START, END, REQUEST_ID, SEQUENCE, PROMPT, STEPS, SPEC_STEPS, DRAFTED, VERIFIED, ACCEPTED, MISSED = range(12)
+# Rows of the state matrix: one column a running request, so that leaving and joining are one operation each. CONTEXT
+# is what is added to a position to get the tokens in the cache.
+POSITION, START, END, REQUEST_ID, SEQUENCE, CONTEXT, STEPS, SPEC_STEPS, DRAFTED, VERIFIED, ACCEPTED, MISSED = range(12)
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -56,11 +56,13 @@ class Slots:
     def request_id(self) -> IntArray:
         return np.asarray(self._state[REQUEST_ID])
 
+    @property
     def num_output_tokens(self) -> IntArray:
         return np.asarray(self._state[POSITION] - self._state[START])
 
+    @property
     def num_context_tokens(self) -> IntArray:
-        return np.asarray(self.num_output_tokens() + self._state[PROMPT])
+        return np.asarray(self._state[POSITION] + self._state[CONTEXT])
 
     def next_arrival_s(self) -> float:
         """When the next request that was not admitted arrives; infinite when there is none, 0 in a closed loop."""
@@ -121,7 +123,7 @@ class Slots:
         joining[END] = joining[START] + length
         joining[REQUEST_ID] = self._ids[sequence]
         joining[SEQUENCE] = sequence
-        joining[PROMPT] = self._trace.num_prompt_tokens[row]
+        joining[CONTEXT] = self._trace.num_prompt_tokens[row] - joining[START]
         self._state = np.concatenate((self._state, joining), axis=1)
         no_draft = np.zeros(len(sequence), dtype=np.int64)
         self.pending = np.concatenate((self.pending, no_draft))
@@ -153,15 +155,15 @@ class Slots:
         state[VERIFIED] += verify
         state[ACCEPTED] += accepted
         alive = np.asarray(state[POSITION] < state[END])
-        self._leaving = state[:, ~alive]
-        if self._leaving.shape[1]:
-            self._state = state[:, alive]
+        if alive.all():
+            self._leaving = state[:, :0]
+        else:
+            self._leaving, self._state = state[:, ~alive], state[:, alive]
         return alive
 
-    def propose(self, num_draft_tokens: IntArray, depth: int | IntArray) -> None:
+    def propose(self, num_draft_tokens: IntArray, depth: IntArray) -> None:
         """The survivors' new proposals, and the depths they were asked for."""
-        self.pending = num_draft_tokens
-        self.planned = per_request(depth, len(num_draft_tokens))
+        self.pending, self.planned = num_draft_tokens, depth
 
     def catch_up(self, drafting: BoolArray, emitted: IntArray) -> int:
         """Tokens of earlier steps that the drafting survivors' drafter missed; the others miss this step's too."""

@@ -13,6 +13,7 @@ from lightspec_bench.core import (
     Batch,
     BenchError,
     ConfidenceAge,
+    DrafterKind,
     EarlyExit,
     EngineConfig,
     Plan,
@@ -229,6 +230,39 @@ def test_a_drafter_that_follows_on_resume_pays_for_what_it_missed() -> None:
     assert steps is not None
     # resume: 2 + .1 * (2 missed + 1 row) + one more pass of 2.1; then 2 rejected drafts' step is idle again
     assert steps["draft_s"][:4] == pytest.approx([0.0, 0.0, 2.3 + 2.1, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["autoregressive", "autoregressive_no_attention", "parallel"])
+def test_one_depth_and_the_same_depth_per_request_cost_the_same(kind: DrafterKind) -> None:
+    trace = random_trace(2, kind=kind)
+    one = Scripted(lambda b: Plan(2, num_verify_tokens=b.num_draft_tokens))
+    each = Scripted(lambda b: Plan(np.full(b.num_requests, 2), num_verify_tokens=b.num_draft_tokens))
+    first, second = (run(trace, planner, Load(3)).steps for planner in (one, each))
+    assert first is not None
+    assert second is not None
+    assert first["draft_s"] == pytest.approx(second["draft_s"])
+    assert np.array_equal(first["draft_depth"], second["draft_depth"])
+
+
+def test_an_early_exit_ends_proposals_and_saves_passes() -> None:
+    """Confidences .9 .4 .9: a threshold of .5 trips at the second token, after two passes; it may be kept or not."""
+    trace = hand_trace([[0] * 8])
+    confidence = np.tile(np.array([0.9, 0.4, 0.9], dtype=np.float32), (8, 1))
+    trace = replace(trace, confidence=confidence)
+
+    def drafted(exit_rule: EarlyExit) -> tuple[int, float]:
+        planner = Scripted(lambda b: Plan(3, num_verify_tokens=b.num_draft_tokens, early_exit=exit_rule))
+        steps = run(trace, planner, Load(1, num_requests=1)).steps
+        assert steps is not None
+        return int(steps["num_draft_tokens"][1]), float(steps["draft_s"][0])
+
+    two_passes = pytest.approx(2.1 + 2.1)
+    assert drafted(EarlyExit("confidence", 0.5)) == (1, two_passes)
+    assert drafted(EarlyExit("confidence", 0.5, keep_last=True)) == (2, two_passes)
+    assert drafted(EarlyExit("product", 0.35)) == (2, pytest.approx(2.1 * 3))
+    assert drafted(EarlyExit("product", 0.2)) == (3, pytest.approx(2.1 * 3))
+    with pytest.raises(BenchError, match="early exit by entropy needs entropies, which trace hand does not have"):
+        drafted(EarlyExit("entropy", 0.5))
 
 
 def test_lag_shows_older_outcomes_and_confidences() -> None:
