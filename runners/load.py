@@ -48,10 +48,12 @@ class Load:
 class Workload:
     """Requests in the order they are sent: unique ids (row in the trace, plus R per repetition) and arrivals.
 
-    `arrival_s` is None in a closed loop, where a request arrives when a place is free.
+    The first `num_requests` count. `arrival_s` is None in a closed loop, where a request arrives when a place is
+    free; more may follow there, to the end of the last repetition.
     """
 
     request_id: IntArray
+    num_requests: int
     arrival_s: FloatArray | None
 
 
@@ -62,8 +64,10 @@ def make_workload(trace: Trace, load: Load) -> Workload:
     least = 4 * load.concurrency if load.arrivals == "closed" else 0
     wanted = max(load.num_requests or trace.num_requests, least)
     repetitions = -(-wanted // trace.num_requests)
-    ids = np.concatenate([repetition(trace, load.seed, number) for number in range(repetitions)])[:wanted]
-    return Workload(ids, _arrivals(load, wanted))
+    ids = np.concatenate([repetition(trace, load.seed, number) for number in range(repetitions)])
+    if load.arrivals == "closed":
+        return Workload(ids, wanted, None)
+    return Workload(ids[:wanted], wanted, _arrivals(load, wanted))
 
 
 def repetition(trace: Trace, seed: int, number: int) -> IntArray:
@@ -79,12 +83,10 @@ def _recorded_workload(trace: Trace, load: Load) -> Workload:
             f"num_requests is {wanted}, expected at most {trace.num_requests}, which trace {trace.info.name} has"
         )
     order = np.argsort(trace.arrival_s, kind="stable")[:wanted]
-    return Workload(order, trace.arrival_s[order] - trace.arrival_s[order[0]])
+    return Workload(order, wanted, trace.arrival_s[order] - trace.arrival_s[order[0]])
 
 
-def _arrivals(load: Load, count: int) -> FloatArray | None:
-    if load.arrivals == "closed":
-        return None
+def _arrivals(load: Load, count: int) -> FloatArray:
     cv = 1.0 if load.arrivals == "poisson" else load.cv
     assert load.rate is not None
     gaps = np.random.default_rng(load.seed).gamma(1.0 / cv**2, cv**2 / load.rate, size=count)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightspec_bench.core import BoolArray, Columns, FloatArray, IntArray, Trace
+from lightspec_bench.core import BoolArray, Columns, IntArray, Trace
 from lightspec_bench.runners.load import Load, make_workload, repetition
 
 # Rows of the state matrix: one column a running request, so that leaving and joining are one operation each. CONTEXT
-# is what is added to a position to get the tokens in the cache.
-POSITION, START, END, REQUEST_ID, SEQUENCE, CONTEXT, STEPS, SPEC_STEPS, DRAFTED, VERIFIED, ACCEPTED, MISSED = range(12)
+# is what is added to a position to get the tokens in the cache, JOINED the number of steps before the first.
+POSITION, START, END, REQUEST_ID, SEQUENCE, CONTEXT, JOINED, SPEC_STEPS, DRAFTED, VERIFIED, MISSED = range(11)
+_START_S, _FIRST_TOKEN_S, _FINISH_S = range(3)
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -23,15 +24,15 @@ class Slots:
         workload = make_workload(trace, load)
         self._trace, self._seed, self._capacity = trace, load.seed, load.concurrency
         self._ids, self._arrival_s = workload.request_id, workload.arrival_s
-        self._next = 0
-        self._state = np.zeros((12, 0), dtype=np.int64)
+        self._next = self._num_steps = 0
+        self._state = np.zeros((MISSED + 1, 0), dtype=np.int64)
         self.pending: IntArray = _NOTHING
         self.planned: IntArray = _NOTHING
         self._leaving = self._state
         self._prefilling, self._prefill_left = _NOTHING, _NOTHING
-        self._num_counted = self.num_unfinished = len(self._ids)
-        self.start_s, self.first_token_s, self.finish_s = (np.full(self._num_counted, np.nan) for _ in range(3))
-        self._counts = np.zeros((MISSED - STEPS, self._num_counted), dtype=np.int64)
+        self._num_counted = self.num_unfinished = workload.num_requests
+        self._times_s = np.full((3, len(self._ids)), np.nan)  # rows _START_S, _FIRST_TOKEN_S, _FINISH_S
+        self._counts = np.zeros((4, len(self._ids)), dtype=np.int64)  # steps, spec steps, drafted, verified
 
     # ------------------------------------------------------------------ what the engine asks
 
@@ -89,18 +90,17 @@ class Slots:
             return _NOTHING
         admitted = np.arange(self._next, self._next + count)
         self._next += count
-        self._note(self.start_s, admitted, now_s)
+        self._times_s[_START_S, admitted] = now_s
         return admitted
 
     def _repeat(self) -> None:
         """Append repetitions of the trace until a full batch can join."""
         while len(self._ids) < self._next + self._capacity:
-            number = -(-len(self._ids) // self._trace.num_requests)
+            number = len(self._ids) // self._trace.num_requests
             self._ids = np.concatenate((self._ids, repetition(self._trace, self._seed, number)))
-
-    def _note(self, column: FloatArray, sequence: IntArray, now_s: float) -> None:
-        """Write a time of those requests that are counted."""
-        column[sequence[sequence < self._num_counted]] = now_s
+        added = len(self._ids) - self._times_s.shape[1]
+        self._times_s = np.pad(self._times_s, ((0, 0), (0, added)), constant_values=np.nan)
+        self._counts = np.pad(self._counts, ((0, 0), (0, added)))
 
     def num_prompt_tokens(self, sequence: IntArray) -> IntArray:
         return self._trace.num_prompt_tokens[self._row(sequence)]
@@ -112,12 +112,13 @@ class Slots:
         """First tokens are out: requests of one token are done, the others decode from the next step on."""
         if not len(sequence):
             return
-        self._note(self.first_token_s, sequence, now_s)
+        self._times_s[_FIRST_TOKEN_S, sequence] = now_s
         row = self._row(sequence)
         length = self._trace.num_output_tokens[row]
         self._done(sequence[length == 1], now_s)
         sequence, row, length = sequence[length > 1], row[length > 1], length[length > 1]
-        joining = np.zeros((12, len(sequence)), dtype=np.int64)
+        joining = np.zeros((MISSED + 1, len(sequence)), dtype=np.int64)
+        joining[JOINED] = self._num_steps
         joining[START] = self._trace.offsets[row]
         joining[POSITION] = joining[START] + 1
         joining[END] = joining[START] + length
@@ -148,17 +149,17 @@ class Slots:
     def advance(self, verify: IntArray, accepted: IntArray) -> BoolArray:
         """Book a step's outcome and let finished requests leave; returns who of the batch goes on, (N,)."""
         state = self._state
+        self._num_steps += 1
         state[POSITION] += accepted + 1
-        state[STEPS] += 1
         state[SPEC_STEPS] += verify > 0
         state[DRAFTED] += self.pending
         state[VERIFIED] += verify
-        state[ACCEPTED] += accepted
         alive = np.asarray(state[POSITION] < state[END])
         if alive.all():
             self._leaving = state[:, :0]
         else:
-            self._leaving, self._state = state[:, ~alive], state[:, alive]
+            self._leaving = state.take(np.flatnonzero(~alive), axis=1)
+            self._state = state.take(np.flatnonzero(alive), axis=1)
         return alive
 
     def propose(self, num_draft_tokens: IntArray, depth: IntArray) -> None:
@@ -175,28 +176,33 @@ class Slots:
     def finish(self, now_s: float) -> None:
         """The requests that left in `advance` finished at `now_s`."""
         sequence = self._leaving[SEQUENCE]
-        if not len(sequence):
-            return
-        counted = sequence < self._num_counted
-        self._counts[:, sequence[counted]] = self._leaving[STEPS:MISSED, counted]
-        self._done(sequence, now_s)
+        if len(sequence):
+            self._counts[0, sequence] = self._num_steps - self._leaving[JOINED]
+            self._counts[1:, sequence] = self._leaving[SPEC_STEPS:MISSED]
+            self._done(sequence, now_s)
 
     def _done(self, sequence: IntArray, now_s: float) -> None:
-        self._note(self.finish_s, sequence, now_s)
+        self._times_s[_FINISH_S, sequence] = now_s
         self.num_unfinished -= int((sequence < self._num_counted).sum())
 
     def finished_requests(self) -> Columns:
         """`REQUEST_COLUMNS` of the counted requests, in the order they were sent."""
         sequence = np.arange(self._num_counted)
         row = self._row(sequence)
-        columns: Columns = {
+        start_s, first_token_s, finish_s = self._times_s[:, sequence]
+        steps, spec_steps, drafted, verified = self._counts[:, sequence]
+        length = self._trace.num_output_tokens[row]
+        return {
             "request_id": self._ids[sequence],
-            "arrival_s": self.start_s if self._arrival_s is None else self._arrival_s,
-            "start_s": self.start_s,
-            "first_token_s": self.first_token_s,
-            "finish_s": self.finish_s,
+            "arrival_s": start_s if self._arrival_s is None else self._arrival_s,
+            "start_s": start_s,
+            "first_token_s": first_token_s,
+            "finish_s": finish_s,
             "num_prompt_tokens": self._trace.num_prompt_tokens[row],
-            "num_output_tokens": self._trace.num_output_tokens[row],
+            "num_output_tokens": length,
+            "num_steps": steps,
+            "num_spec_steps": spec_steps,
+            "num_draft_tokens": drafted,
+            "num_verify_tokens": verified,
+            "num_accepted_tokens": length - 1 - steps,  # a token of prefill and one bonus token a step
         }
-        names = ("num_steps", "num_spec_steps", "num_draft_tokens", "num_verify_tokens", "num_accepted_tokens")
-        return columns | dict(zip(names, self._counts, strict=True))

@@ -158,6 +158,7 @@ def test_any_plan_emits_the_traces_tokens(seed, concurrency, lag_steps, kind, pr
     assert len(np.unique(requests["request_id"])) == len(requests["request_id"])
     row = requests["request_id"] % trace.num_requests
     assert np.array_equal(requests["num_output_tokens"], trace.num_output_tokens[row])
+    # Request columns take accepted tokens from lengths and steps; step columns, below, from each step's outcome.
     emitted = requests["num_accepted_tokens"] + requests["num_steps"]
     assert np.array_equal(emitted + 1, requests["num_output_tokens"])  # one more came from prefill
     assert (requests["num_accepted_tokens"] <= requests["num_verify_tokens"]).all()
