@@ -11,23 +11,26 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import runpy
 import statistics
 import time
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lightspec_bench.core import Drafter, EngineConfig, LatencyModel, Run, Trace
-from lightspec_bench.drafting import draft_s
 from lightspec_bench.latency_file import load_latency
 from lightspec_bench.registry import make_planner
-from lightspec_bench.runners.load import Load, make_workload, repetition
+from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
 from lightspec_bench.traces.library import load_trace
 
+# The literal replay that the tests hold the simulator to.
+plain_replay = runpy.run_path(str(Path(__file__).parent.parent / "tests/runners/plain_replay.py"))["plain_replay"]
 TRACE, LATENCY = "smollm2-135m-eagle", "h200-qwen3-14b"
 TARGETS = {"static:k=11": 1.5e6, "lightspec-reference": 0.8e6}
 
@@ -44,41 +47,6 @@ def replay(trace: Trace, latency: LatencyModel, spec: str, load: Load) -> tuple[
     start = time.perf_counter()
     run = runner.run(planner)
     return run, time.perf_counter() - start
-
-
-def plain_loop(trace: Trace, latency: LatencyModel, k: int, load: Load) -> tuple[float, int, float]:
-    """Static K request by request: simulated seconds, request-steps, and the seconds it took."""
-    start = time.perf_counter()
-    config, counted = engine(trace, latency, load.concurrency), make_workload(trace, load).num_requests
-    ids = np.concatenate([repetition(trace, load.seed, n) for n in range(2 + 2 * counted // trace.num_requests)])
-    sent = request_steps = 0
-    unfinished, running, now_s, outcomes = counted, [], 0.0, np.zeros((k + 1, k + 1), dtype=np.int64)
-    while unfinished:
-        while len(running) < load.concurrency:
-            row = ids[sent] % trace.num_requests
-            if trace.num_output_tokens[row] > 1:
-                running.append([sent, row, 1, 0])
-            else:
-                unfinished -= sent < counted
-            sent += 1
-        rows = context = 0
-        alive = []
-        for request in running:
-            number, row, position, pending = request
-            rows += pending + 1
-            context += trace.num_prompt_tokens[row] + position
-            accepted = min(pending, trace.num_accepted[trace.offsets[row] + position])
-            outcomes[pending, accepted] += 1
-            request[2], request[3] = position + accepted + 1, k
-            if request[2] < trace.num_output_tokens[row]:
-                alive.append(request)
-            else:
-                unfinished -= number < counted
-        request_steps += len(running)
-        now_s += float(latency.verify_s(rows, len(running), context) + latency.host_s(len(running), True))
-        now_s += float(draft_s(latency, config.drafter, rows, len(alive), k if alive else 0, context))
-        running = alive
-    return now_s, request_steps, time.perf_counter() - start
 
 
 def memory_growth(trace: Trace, latency: LatencyModel, repeats: int) -> tuple[int, int]:
@@ -121,7 +89,9 @@ def speed(trace: Trace, latency: LatencyModel, spec: str, number: int, repeats: 
         per_second.append(request_steps / seconds)
         steps_per_second.append(len(run.steps["step"]) / seconds)
         if spec == f"static:k={k}":
-            simulated_s, looped, loop_s = plain_loop(trace, latency, k, load)
+            start = time.perf_counter()
+            simulated_s, looped = plain_replay(trace, engine(trace, latency, number), k, load)
+            loop_s = time.perf_counter() - start
             assert looped == request_steps
             assert math.isclose(simulated_s, run.totals.elapsed_s, rel_tol=1e-9)
             ratios.append(loop_s / seconds)

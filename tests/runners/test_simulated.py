@@ -22,11 +22,14 @@ from lightspec_bench.core import (
     Step,
     Trace,
 )
+from lightspec_bench.latency_file import load_latency
 from lightspec_bench.planners.none import NoSpeculation
 from lightspec_bench.planners.static import Static
 from lightspec_bench.runners.load import Load, make_workload
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
+from lightspec_bench.traces.library import load_trace
+from tests.runners.plain_replay import plain_replay
 from tests.support import config_for, hand_trace, random_trace
 
 EXACT = SimulatorOptions(planner_time="off")
@@ -190,6 +193,20 @@ def test_a_budget_verifies_the_surest_tokens(seed: int, concurrency: int) -> Non
         chosen = survival[depth < step.num_verify_tokens[:, None]]
         left = survival[(depth >= step.num_verify_tokens[:, None]) & (depth < step.num_draft_tokens[:, None])]
         assert not len(chosen) or not len(left) or chosen.min() >= left.max()
+
+
+@pytest.mark.parametrize(
+    ("trace", "k", "concurrency"), [("eagle", 0, 3), ("eagle", 4, 1), ("eagle", 11, 9), ("parallel", 2, 5)]
+)
+def test_it_arrives_at_the_time_of_a_plain_loop(trace: str, k: int, concurrency: int) -> None:
+    """The same recorded trace, priced by the same model, request by request."""
+    recorded = load_trace(f"smollm2-135m-{trace}")
+    config = config_for(recorded, concurrency, 1, load_latency("b300-deepseek-v4-flash"))
+    load = Load(concurrency, num_requests=12)
+    totals = SimulatedRunner(recorded, config, load, EXACT).run(Static(config, k=k)).totals
+    seconds, request_steps = plain_replay(recorded, config, k, load)
+    assert totals.elapsed_s == pytest.approx(seconds, rel=1e-12)
+    assert totals.outcomes.sum() == request_steps
 
 
 @pytest.mark.parametrize(("p", "k", "length"), [(0.8, 8, 4.3289), (0.6, 5, 2.3834), (0.5, 3, 1.875)])
