@@ -27,10 +27,9 @@ def list_planners(json_output: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("planner", "what it does", "confidences", "options", box=None, header_style="bold")
+    table = Table("planner", "confidences", "what it does", box=None, header_style="bold")
     for row in described:
-        options = ", ".join(f"{o['name']}={o['default']}" for o in row["options"])
-        table.add_row(row["name"], row["summary"], row["confidence"], options)
+        table.add_row(row["name"], row["confidence"], row["summary"])
     Console().print(table)
 
 

@@ -127,7 +127,7 @@ def _show(folder: Path, results: Results, all_static: bool, json_output: bool, k
     from lightspec_bench.reports.verdict import verdicts
 
     console = Console() if sys.stdout.isatty() else Console(width=160)
-    for table in tables(results.comparison, console.width, all_static):
+    for table in tables(results.comparison, console.width, all_static, results.suite.planners):
         console.print(table)
     for verdict in verdicts(results.comparison):
         console.print(verdict.text, highlight=False, markup=False)

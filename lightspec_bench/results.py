@@ -24,8 +24,9 @@ from lightspec_bench.suite import Cell, Suite
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a folder holds: the comparison of all cells, the files made from it, and cells that have no result."""
+    """What a folder holds: its suite, the comparison of all cells, the files made, and cells without a result."""
 
+    suite: Suite
     comparison: pd.DataFrame
     files: list[Path]
     notes: list[str]
@@ -47,7 +48,7 @@ def make_results(folder: Path) -> Results:
     pages = write_report(
         folder, comparison, _timelines(suite, runs), asdict(suite), read_json(folder / "environment.json"), notes
     )
-    return Results(comparison, [*files, *pages], notes)
+    return Results(suite, comparison, [*files, *pages], notes)
 
 
 def _names(cell: Cell) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pandas as pd
@@ -16,15 +16,17 @@ from lightspec_bench.reports.columns import SPEED, TOKENS, Column, origin_label,
 ONE_TABLE_WIDTH = 200
 
 
-def tables(comparison: pd.DataFrame, width: int = 120, all_static: bool = False) -> list[Table]:
+def tables(
+    comparison: pd.DataFrame, width: int = 120, all_static: bool = False, named: Collection[str] = ()
+) -> list[Table]:
     """Tables of a comparison, per (trace, latency): speed, then tokens; one with all columns from 200 columns on.
 
-    Fastest first within a load. Static planners other than the best are folded unless `all_static`. 95 % intervals
-    are shown where the comparison has them.
+    Fastest first within a load. Static planners other than the best are folded unless `all_static`, or `named` by
+    whoever asked for them. 95 % intervals are shown where the comparison has them.
     """
     result = []
     for (trace, latency), group in comparison.groupby(["trace", "latency"], sort=False):
-        rows = [row for row in records(group) if all_static or not is_static(row["planner"])]
+        rows = [row for row in records(group) if all_static or row["planner"] in named or not is_static(row["planner"])]
         title = f"{trace} · {latency}"
         caption = f"{origin_label(group)}. Best static K: known only in hindsight."
         if not all_static and len(rows) < len(group):

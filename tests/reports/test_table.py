@@ -41,6 +41,13 @@ def test_two_tables_at_120_columns() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_a_static_planner_that_was_asked_for_is_not_folded() -> None:
+    speed = tables(comparison(), named=("static:k=0",))[0]
+    planners = [str(cell) for cell in speed.columns[1].cells]
+    assert planners.count("static:k=0") == 2
+    assert "static:k=3" not in planners
+
+
 def test_every_static_k_on_request() -> None:
     text = shown(comparison(), all_static=True)
     assert text.count("static:k=0") == text.count("static:k=3") == 4
