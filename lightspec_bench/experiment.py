@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -171,15 +172,17 @@ def _in_parallel(cells: list[Cell], folder: Path, jobs: int) -> Iterator[Outcome
         for cell in cells:
             yield _run_and_keep(cell, folder)
         return
-    # Spawned, not forked: pyarrow's threads do not survive a fork.
-    with ProcessPoolExecutor(min(jobs, len(cells)), mp_context=multiprocessing.get_context("spawn")) as pool:
+    # Spawned, not forked: pyarrow's threads do not survive a fork. Workers leave Ctrl-C to us, so that the cells they
+    # are in are still kept. No `with`: it would shut down a second time and forget that waiting cells are cancelled.
+    pool = ProcessPoolExecutor(
+        min(jobs, len(cells)), multiprocessing.get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
+    try:
         futures: list[Future[Outcome]] = [pool.submit(_run_and_keep, cell, folder) for cell in cells]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def stored_suite(folder: Path) -> Suite:
