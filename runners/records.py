@@ -20,7 +20,7 @@ class Recorder:
         self._ints = [0, 0, 0, 0]  # steps, drafted, tokens out, prefill tokens
         self._seconds = [0.0] * 6  # verify, draft, host, prefill, planner, exposed planner
         self._start_s, self._end_s = np.nan, np.nan
-        self._prefill_tokens = self._first_tokens = 0
+        self._prefill_tokens = self._first_tokens = self._num_seen = 0
 
     def prefilled(self, num_tokens: int, num_first_tokens: int) -> None:
         """Prompt rows and first tokens that came out since the last step, or during it."""
@@ -41,6 +41,7 @@ class Recorder:
                     accepted, depth, step.num_context_tokens, self._prefill_tokens, *seconds,
                 )
             )  # fmt: skip
+        self._num_seen = step.index + 1
         if step.index >= self._warmup_steps:
             self._start_s = start_s if np.isnan(self._start_s) else self._start_s
             self._end_s = end_s
@@ -55,8 +56,8 @@ class Recorder:
         """Raises `BenchError` where the warm-up left no step to measure."""
         if not self._ints[0]:
             raise BenchError(
-                f"warmup_steps is {self._warmup_steps}, which leaves no step to measure; expected fewer, "
-                "or more requests"
+                f"warmup_steps is {self._warmup_steps} and the run took {self._num_seen} decode steps, "
+                "expected more steps than that to measure"
             )
         num_steps, num_draft_tokens, num_output_tokens, num_prefill_tokens = self._ints
         verify_s, draft_s, host_s, prefill_s, planner_s, exposed_planner_s = self._seconds

@@ -137,7 +137,7 @@ class Replay:
         """Prompt rows that share this step, and the requests whose prompts they complete."""
         if not self.slots.num_prefilling:
             return 0, np.zeros(0, dtype=np.int64)
-        room = max(self.options.chunk_tokens - self.slots.num_running, 1)
+        room = max(self.options.chunk_tokens - self.slots.num_running - int(self.slots.pending.sum()), 1)
         chunk, prefilled = self.slots.take_prefill(room)
         self.recorder.prefilled(chunk, len(prefilled))
         return chunk, prefilled

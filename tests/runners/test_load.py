@@ -72,5 +72,5 @@ def test_bad_settings_are_one_sentence(make, message: str) -> None:  # type: ign
 
 def test_warm_up_that_leaves_nothing_is_an_error() -> None:
     trace = hand_trace([[0, 0, 0]])
-    with pytest.raises(BenchError, match="warmup_steps is 500, which leaves no step to measure"):
+    with pytest.raises(BenchError, match="warmup_steps is 500 and the run took 8 decode steps"):
         run(trace, NoSpeculation(config_for(trace, 1)), Load(1), options=SimulatorOptions(warmup_steps=500))
