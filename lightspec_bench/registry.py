@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,9 +46,18 @@ class Option:
 
     @property
     def type_name(self) -> str:
-        if typing.get_origin(self.annotation) is typing.Literal:
-            return " | ".join(map(str, typing.get_args(self.annotation)))
-        return getattr(self.annotation, "__name__", str(self.annotation)).replace("typing.", "")
+        return _type_name(self.annotation)
+
+
+def _type_name(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(_type_name, arguments))
+    if annotation is type(None):
+        return "None"
+    return str(annotation).replace("typing.", "") if origin else getattr(annotation, "__name__", str(annotation))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
