@@ -18,7 +18,7 @@ def prefix_survival(confidence: Confidence) -> Confidence:
 
     Shapes (N, D) -> (N, D). NaN (past the proposal) and negative values count as 0, values above 1 as 1.
     """
-    return np.multiply.accumulate(np.clip(np.nan_to_num(confidence, nan=0.0), 0.0, 1.0), axis=1)
+    return np.multiply.accumulate(np.minimum(np.fmax(confidence, 0.0), 1.0), axis=1)
 
 
 def depth_survival(num_requests: int, max_draft_tokens: int) -> Confidence:

@@ -23,6 +23,8 @@ PLANNERS = {
     "static": "lightspec_bench.planners.static:Static",
     "schedule": "lightspec_bench.planners.schedule:Schedule",
     "lightspec-reference": "lightspec_bench.planners.lightspec_reference:LightSpecReference",
+    "lightspec": "lightspec_bench.planners.lightspec:LightSpec",
+    "acceptance-target": "lightspec_bench.planners.acceptance_target:AcceptanceTarget",
     "dspark": "lightspec_bench.planners.dspark:DSpark",
     "oracle": "lightspec_bench.planners.oracle:Oracle",
 }

@@ -1,0 +1,133 @@
+"""LightSpec: verify and draft budgets from calibrated survival and a cost table, by one long-run price."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from lightspec_bench.core import (
+    Batch,
+    ConfidenceAge,
+    EngineConfig,
+    FloatArray,
+    IntArray,
+    Plan,
+    Step,
+)
+from lightspec_bench.planners.lightspec_calibration import Calibration
+from lightspec_bench.planners.lightspec_cost import Cost
+from lightspec_bench.planners.lightspec_gain import Gain
+from lightspec_bench.planners.lightspec_history import History
+
+REFRESH_STEPS = 4
+MAX_ROW_CHOICES = 64
+PROBE_SHARE = 0.01  # of the time, at most
+PROBE_REQUESTS = 16  # one request in so many drafts as deep as it can
+
+
+class LightSpec:
+    """Two stages, one price, no training.
+
+    Lambda is the best long-run rate in sight: the highest (N + gain) / seconds over depths and budgets. Stage 1
+    verifies the budget that maximises `gain - lambda * seconds` of what is pending; stage 2 drafts to the depth of
+    the best rate. Gains are `Gain`'s (`History`'s without confidences), seconds `Cost`'s.
+    """
+
+    confidence: ClassVar[ConfidenceAge] = "lagged"
+    requires: ClassVar[frozenset[str]] = frozenset()
+    uses_drafter: ClassVar[bool] = True
+
+    def __init__(
+        self, config: EngineConfig, calibration: bool = True, exploration: bool = True, online_cost: bool = True
+    ) -> None:
+        depth = config.max_draft_tokens
+        self._config, self._explores = config, exploration
+        self._depths = np.arange(depth + 1)
+        self._calibration, self._gain = Calibration(depth, calibration), Gain(depth)
+        self._history = History(depth)
+        self._cost = Cost(config, online_cost)
+        self._planned_at, self._size = -REFRESH_STEPS, 0
+        self._rows_per_request: FloatArray = np.zeros(depth + 1)
+        self._depth = depth
+        self._rng = np.random.default_rng(config.seed)
+        self._credit_s, self._probing = 0.0, 0
+
+    def plan(self, batch: Batch) -> Plan:
+        number, pending = batch.num_requests, batch.num_draft_tokens
+        if not number:
+            return Plan(0, num_target_tokens=0)
+        level = self._history.levels(batch) if batch.confidence is None else None
+        if self._stale(batch):
+            self._refresh(batch, level)
+        context = int(batch.num_context_tokens.sum())
+        rows = max(float(self._rows_per_request[pending].sum()), float(self._probing))
+        self._probing = 0
+        if level is not None:
+            return Plan(self._next_depth(number, context), num_verify_tokens=self._history.verify(level, pending, rows))
+        budget = number + min(int(np.rint(rows)), int(pending.sum()))
+        return Plan(self._next_depth(number, context), budget)
+
+    def observe(self, step: Step) -> None:
+        self._cost.observe(step)
+        self._credit_s += PROBE_SHARE * step.duration_s
+        if step.confidence is None:
+            self._history.observe(step)
+        else:
+            self._gain.observe(step.confidence)
+            self._calibration.observe(step.confidence, step.num_verify_tokens, step.num_accepted_tokens)
+
+    def _next_depth(self, number: int, context: int) -> int | IntArray:
+        """The planned depth; where that is 0 nothing would ever be learnt, so a few requests draft now and then."""
+        if self._depth or not self._explores:
+            return self._depth
+        requests = max(number // PROBE_REQUESTS, 1)
+        block = self._config.max_draft_tokens if self._config.drafter.kind == "parallel" else 1
+        latency = self._config.latency
+        probe_s = float(latency.draft_pass_s(requests * block, context)) + float(
+            latency.verify_s(number + requests, number, context) - latency.verify_s(number, number, context)
+        )
+        if self._credit_s < probe_s:
+            return 0
+        self._credit_s = 0.0
+        self._probing = requests
+        depth = np.zeros(number, dtype=np.int64)
+        depth[self._rng.choice(number, requests, replace=False)] = max(block, 1)
+        return depth
+
+    def _stale(self, batch: Batch) -> bool:
+        moved = abs(batch.num_requests - self._size) > 0.1 * self._size
+        return moved or batch.step < 2 * REFRESH_STEPS or batch.step - self._planned_at >= REFRESH_STEPS
+
+    def _refresh(self, batch: Batch, level: IntArray | None) -> None:
+        """Both stages for the present batch size."""
+        number, context = batch.num_requests, int(batch.num_context_tokens.sum())
+        self._planned_at, self._size = batch.step, number
+        offsets = row_choices(number, number * self._config.max_draft_tokens, self._config.latency.graph_sizes)
+        spread = None
+        if level is None:
+            self._calibration.refresh()
+            gain = self._gain.curves(self._gain.survivals(self._calibration), number, offsets)
+        else:
+            self._history.refresh()
+            gain, spread = self._history.curves(level, offsets), self._history.spread(level, offsets)
+        verify_s, whole_s = self._cost.step_s(number + offsets, number, context, self._depths, spread)
+        rate = np.where(offsets <= number * self._depths[:, None], (number + gain) / whole_s, 0.0)
+        price = float(rate.max())
+        # The first depth within a hair of the best is the cheapest to draft; one that costs nothing more teaches.
+        self._depth = int(rate.max(axis=1).argmax())
+        if self._depth == 0 and whole_s[1, 0] <= whole_s[0, 0]:
+            self._depth = 1
+        net = np.where(offsets <= number * self._depths[:, None], gain - price * verify_s, -np.inf)
+        self._rows_per_request = offsets[net.argmax(axis=1)] / number
+
+
+def row_choices(num_requests: int, most: int, graph_sizes: IntArray) -> IntArray:
+    """Numbers of draft rows to consider, from 0 to `most`: all of a few, else captured sizes and an even spread."""
+    if most < MAX_ROW_CHOICES:
+        return np.arange(most + 1)
+    captured = graph_sizes[(graph_sizes >= num_requests) & (graph_sizes <= num_requests + most)] - num_requests
+    if len(captured) > MAX_ROW_CHOICES:
+        captured = captured[np.linspace(0, len(captured) - 1, MAX_ROW_CHOICES).astype(np.int64)]
+    spread = np.linspace(0, most, MAX_ROW_CHOICES // 2).astype(np.int64)
+    return np.unique(np.concatenate((captured, spread)))
