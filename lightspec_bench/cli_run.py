@@ -123,14 +123,20 @@ def _show(folder: Path, results: Results, all_static: bool, json_output: bool, k
         return
     from rich.console import Console
 
-    from lightspec_bench.reports.table import tables
+    from lightspec_bench.reports.table import published_table, tables
     from lightspec_bench.reports.verdict import verdicts
 
     console = Console() if sys.stdout.isatty() else Console(width=160)
-    for table in tables(results.comparison, console.width, all_static, results.suite.planners):
-        console.print(table)
-    for verdict in verdicts(results.comparison):
-        console.print(verdict.text, highlight=False, markup=False)
+    published = results.suite.published
+    if published:
+        console.print(published_table(results.comparison, published))
+        for note in published.notes:
+            console.print(f"- {note}", highlight=False, markup=False)
+    if all_static or not published:
+        for table in tables(results.comparison, console.width, all_static, results.suite.planners):
+            console.print(table)
+        for verdict in verdicts(results.comparison):
+            console.print(verdict.text, highlight=False, markup=False)
     for note in results.notes:
         console.print(note, style="yellow", highlight=False, markup=False)
     if kept:

@@ -19,7 +19,7 @@ from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
 from lightspec_bench.store import read_json, read_run, write_json, write_run
-from lightspec_bench.suite import Cell, Conditions, Suite
+from lightspec_bench.suite import Cell, Conditions, Suite, published_from
 from lightspec_bench.traces.library import load_trace
 
 CELLS = "cells"
@@ -41,6 +41,11 @@ class Unsuitable(BenchError):
 @functools.lru_cache(maxsize=4)
 def _trace(spec: str) -> Trace:
     return load_trace(spec)
+
+
+@functools.cache
+def _max_draft_tokens(spec: str) -> int:
+    return _trace(spec).max_draft_tokens
 
 
 @functools.lru_cache(maxsize=16)
@@ -74,7 +79,7 @@ def cell_load(cell: Cell) -> Load:
 
 def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
     """The cell's trace, engine and planner. Raises `Unsuitable` where the planner does not fit the trace."""
-    trace, latency = _trace(cell.trace), _latency(cell.latency)
+    trace, latency = _trace(cell.trace_spec or cell.trace), _latency(cell.latency_spec or cell.latency)
     drafter = Drafter(trace.info.drafter_kind, trace.max_draft_tokens)
     config = EngineConfig(drafter, latency, cell.concurrency, cell.conditions.lag_steps, cell.seed)
     try:
@@ -122,20 +127,22 @@ def _run_and_keep(cell: Cell, folder: Path) -> Outcome:
 def suite_cells(suite: Suite) -> list[Cell]:
     """The suite's cells. Loads every trace and latency model, so that a wrong name fails here."""
     for latency in suite.latencies:
-        _latency(latency)
-    return list(suite.cells({spec: _trace(spec).max_draft_tokens for spec in suite.traces}))
+        _latency(suite.spec(latency))
+    return list(suite.cells({trace: _max_draft_tokens(suite.spec(trace)) for trace in suite.traces}))
 
 
 def check_fit(suite: Suite) -> None:
     """Raise the reason where a planner that the suite names fits none of its traces, or its load makes no sense."""
+    for latency in suite.latencies:
+        simulator_options(suite.conditions_at.get(latency, suite.conditions))
     for planner in suite.planners:
         reasons = []
         for trace in suite.traces:
-            cell = Cell(trace, suite.latencies[0], suite.concurrencies[0], planner, suite.seeds[0], suite.conditions)
+            cell = suite.cell(trace, suite.latencies[0], suite.concurrencies[0], planner, suite.seeds[0])
             cell_load(cell)
-            simulator_options(cell.conditions)
             try:
                 build(cell)
+                break
             except Unsuitable as error:
                 reasons.append(error)
         if len(reasons) == len(suite.traces):
@@ -191,8 +198,15 @@ def stored_suite(folder: Path) -> Suite:
     document = read_json(path)
     try:
         lists = {key: tuple(document[key]) for key in ("traces", "latencies", "concurrencies", "planners", "seeds")}
-        conditions = Conditions(**document["conditions"])
-        return Suite(document["name"], **lists, every_static=document["every_static"], conditions=conditions)
+        return Suite(
+            document["name"],
+            **lists,
+            every_static=document["every_static"],
+            conditions=Conditions(**document["conditions"]),
+            specs=document["specs"],
+            conditions_at={name: Conditions(**own) for name, own in document["conditions_at"].items()},
+            published=published_from(document["published"], str(path)) if document["published"] else None,
+        )
     except (KeyError, TypeError) as error:
         raise BenchError(f"{path}: is not a suite: {error!r}") from error
 

@@ -13,9 +13,10 @@ import pandas as pd
 from lightspec_bench.core import BenchError, Run
 from lightspec_bench.experiment import stored_runs, stored_suite, suite_cells
 from lightspec_bench.files import write_atomically
-from lightspec_bench.reports.cells import is_dynamic, request_rows
+from lightspec_bench.reports.cells import CELL, is_dynamic, request_rows
 from lightspec_bench.reports.comparison import compare
 from lightspec_bench.reports.metrics import summarise
+from lightspec_bench.reports.published import beside
 from lightspec_bench.reports.report import write_report
 from lightspec_bench.reports.timeline import Timeline
 from lightspec_bench.store import read_json
@@ -45,15 +46,15 @@ def make_results(folder: Path) -> Results:
     write_atomically(files[0], lambda path: summary.to_csv(path, index=False))
     write_atomically(files[1], lambda path: summary.to_parquet(path, index=False))
     notes = _notes(folder)
-    pages = write_report(
-        folder, comparison, _timelines(suite, runs), asdict(suite), read_json(folder / "environment.json"), notes
-    )
+    environment = read_json(folder / "environment.json")
+    timelines = _timelines(suite, runs)
+    pages = write_report(folder, comparison, timelines, asdict(suite), environment, notes, suite.published)
     return Results(suite, comparison, [*files, *pages], notes)
 
 
 def _names(cell: Cell) -> dict[str, Any]:
     """The columns that name a cell in a summary."""
-    return {name: value for name, value in cell.settings.items() if name != "conditions"}
+    return {name: cell.settings[name] for name in (*CELL, "seed")}
 
 
 def _origins(run: Run) -> dict[str, Any]:
@@ -98,9 +99,12 @@ def _timelines(suite: Suite, runs: Sequence[tuple[Cell, Run]]) -> list[Timeline]
 def document(folder: Path, results: Results) -> dict[str, Any]:
     """The results as JSON values: one object per planner and place, NaN as null."""
     rows = results.comparison.astype(object).where(results.comparison.notna(), None)
+    published = results.suite.published
+    beside_published = {"published": [asdict(g) for g in beside(results.comparison, published)]} if published else {}
     return {
         "folder": str(folder),
         "files": [str(path) for path in results.files],
         "cells": rows.to_dict(orient="records"),
+        **beside_published,
         "notes": results.notes,
     }

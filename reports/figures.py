@@ -56,8 +56,8 @@ def acceptance_figure(comparison: pd.DataFrame) -> Figure:
         at_risk = _positions(source, "num_at_risk_pos")
         _bars(left, _positions(source, "acceptance_rate_pos"), [source["num_spec_steps"]] * len(at_risk))
         _bars(right, _positions(source, "conditional_acceptance_rate_pos"), at_risk)
-        left.set_title(f"{trace}: prefix survival", fontsize=9, loc="left")
-        right.set_title(f"{trace}: given the one before", fontsize=9, loc="left")
+        left.set_title(textwrap.fill(f"{trace}: prefix survival", 64), fontsize=9, loc="left")
+        right.set_title(textwrap.fill(f"{trace}: given the one before", 64), fontsize=9, loc="left")
         where = f"{source['planner']}, concurrency {source['concurrency']}"
         left.set_ylabel(f"draft tokens accepted (%)\n{where}", fontsize=8)
     for axis in axes[-1]:
@@ -107,7 +107,7 @@ def _lines(
     for row, trace in enumerate(traces):
         for column, latency in enumerate(latencies):
             panel = comparison[(comparison["trace"] == trace) & (comparison["latency"] == latency)]
-            axes[row][column].set_title(f"{trace} · {latency}", fontsize=9, loc="left")
+            axes[row][column].set_title(textwrap.fill(f"{trace} · {latency}", 64), fontsize=9, loc="left")
             _panel(axes[row][column], panel, metric)
             if log:
                 axes[row][column].set_yscale("log")

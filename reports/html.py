@@ -51,17 +51,20 @@ def report_page(
     settings: Mapping[str, Any],
     environment: Mapping[str, Any],
     notes: Sequence[str] = (),
+    first: str = "",
 ) -> str:
-    """The page as text. `notes` are sentences about what is missing or approximate, shown under the answers."""
+    """The page as text. `notes` are sentences about what is missing or approximate, shown under the answers; `first`
+    is a section, as HTML, that stands before them."""
     answers = verdicts(comparison)
     body = (
         _header(comparison, answers),
-        _section("Answers", f'<ul class="answers">{"".join(map(_answer, answers))}</ul>{_notes(notes)}'),
-        _section("Pictures", "".join(map(_picture, pictures))),
-        _section("Tables", _tables(comparison)),
-        _section("Words", _definitions()),
-        _section("Settings", _json(settings)),
-        _section("Environment", _json(environment)),
+        first,
+        section("Answers", f'<ul class="answers">{"".join(map(_answer, answers))}</ul>{_notes(notes)}'),
+        section("Pictures", "".join(map(_picture, pictures))),
+        section("Tables", _tables(comparison)),
+        section("Words", _definitions()),
+        section("Settings", _json(settings)),
+        section("Environment", _json(environment)),
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -74,7 +77,7 @@ def report_page(
 
 def _header(comparison: pd.DataFrame, answers: Sequence[Verdict]) -> str:
     return (
-        f"<header>\n<h1>Would dynamic MTP pay?</h1>\n<p class=lead>{_text(overall(answers))}</p>\n"
+        f"<header>\n<h1>Would dynamic MTP pay?</h1>\n<p class=lead>{inline(overall(answers))}</p>\n"
         f"<p class=origin>{escape(origin_label(comparison))}.</p>\n</header>"
     )
 
@@ -97,25 +100,25 @@ def overall(answers: Sequence[Verdict]) -> str:
     )
 
 
-def _section(title: str, content: str) -> str:
+def section(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>\n"
 
 
 def _answer(verdict: Verdict) -> str:
-    reasons = "".join(f"<li>{_text(reason)}</li>" for reason in verdict.reasons)
+    reasons = "".join(f"<li>{inline(reason)}</li>" for reason in verdict.reasons)
     return (
         f'<li class="{verdict.answer}"><h3>{escape(verdict.trace)} · {escape(verdict.latency)}</h3>'
-        f"<p><span class=word>{_WORDS[verdict.answer]}</span> {_text(verdict.headline)}</p><ul>{reasons}</ul></li>"
+        f"<p><span class=word>{_WORDS[verdict.answer]}</span> {inline(verdict.headline)}</p><ul>{reasons}</ul></li>"
     )
 
 
-def _text(text: str) -> str:
+def inline(text: str) -> str:
     """Escaped, with % kept beside its number and `names` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace(" %", "&nbsp;%")
 
 
 def _notes(notes: Sequence[str]) -> str:
-    return f"<ul class=note>{''.join(f'<li>{_text(note)}</li>' for note in notes)}</ul>" if notes else ""
+    return f"<ul class=note>{''.join(f'<li>{inline(note)}</li>' for note in notes)}</ul>" if notes else ""
 
 
 def _picture(picture: Picture) -> str:
@@ -174,7 +177,7 @@ def _cell(row: dict[str, Any], column: Column) -> str:
 
 def _definitions() -> str:
     columns = {column.header.replace("/\n", "/").replace("\n", " "): column.meaning for column in (*SPEED, *TOKENS)}
-    items = "".join(f"<dt>{escape(term)}</dt><dd>{_text(text)}</dd>" for term, text in (_TERMS | columns).items())
+    items = "".join(f"<dt>{escape(term)}</dt><dd>{inline(text)}</dd>" for term, text in (_TERMS | columns).items())
     return f"<dl>{items}</dl>"
 
 

@@ -43,6 +43,9 @@ th[aria-sort=descending] button::after { content: " \\2193"; }
 tbody th { text-align: left; font-weight: 400; position: sticky; left: 0; background: var(--bg); white-space: normal;
   min-width: 9rem; max-width: 18rem; overflow-wrap: anywhere; }
 thead th:first-child { position: sticky; left: 0; } thead th:first-child button { text-align: left; }
+thead th.plain { padding: .4rem .6rem; white-space: pre-line; } thead th.plain:first-child { text-align: left; }
+tr.group th { font-weight: 700; background: var(--card); max-width: none; }
+td.words, th.words { white-space: normal; text-align: left; } section > ul { padding-left: 1.1rem; }
 td small { display: block; color: var(--soft); }
 tr.reference th, tr.reference td { font-weight: 700; } tr.reference small { font-weight: 400; }
 tr.bound, tr.static { color: var(--soft); }

@@ -30,12 +30,14 @@ KNOWN = {
     "none": Style("#000000", "x", (0.0, (1.0, 1.2)), 1.6),
     "best-static": Style("#6e6e6e", "s", (0.0, (5.0, 1.5)), 1.6),
     "oracle": Style("#cc79a7", "*", (0.0, (1.0, 1.0)), 1.4),
+    "lightspec": Style("#7b3294", "P", "-", 2.2),
     "lightspec-reference": Style("#0072b2", "o", "-"),
     "dspark": Style("#d55e00", "D", (0.0, (6.0, 1.5, 1.0, 1.5))),
     "schedule": Style("#009e73", "^", (0.0, (8.0, 2.0))),
+    "acceptance-target": Style("#e69f00", "v", (0.0, (3.0, 1.0))),
 }
 STATIC = Style("#b5b5b5", "", "-", 0.8)
-_COLOURS = ("#56b4e9", "#e69f00", "#8c6d00", "#7b3294", "#005f73", "#9b2226")
+_COLOURS = ("#56b4e9", "#e69f00", "#8c6d00", "#005f73", "#9b2226")
 _MARKERS = ("v", "P", "<", ">", "X", "p", "h", "d")
 _LINES: tuple[LineStyle, ...] = (
     "-",

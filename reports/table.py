@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_oracle, is_static
 from lightspec_bench.reports.columns import SPEED, TOKENS, Column, origin_label, planner_label, records
+from lightspec_bench.reports.published import Published, beside, cells, headings, latencies, title as heading_of
 
 ONE_TABLE_WIDTH = 200
 
@@ -39,8 +40,27 @@ def tables(
     return result
 
 
+def published_table(comparison: pd.DataFrame, published: Published) -> Table:
+    """Published figures beside the comparison's, a section per claim."""
+    groups = beside(comparison, published)
+    caption = f"Quoted: {published.source}. {origin_label(comparison)}."
+    table = Table(
+        title=Text(published.name), caption=Text(caption), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.title_justify = table.caption_justify = "left"
+    for i, heading in enumerate(headings(groups)):
+        table.add_column(heading, justify="left" if i < 2 else "right", no_wrap=i > 0)
+    for group in groups:
+        table.add_section()
+        table.add_row(Text(heading_of(group)), style="bold")
+        for row in group.rows:
+            style = "bold" if row.quoted else "dim" if is_oracle(row.planner) else ""
+            table.add_row(*map(Text, cells(row, latencies(groups))), style=style)
+    return table
+
+
 def _table(title: str, caption: str, rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=Text(title), caption=Text(caption), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.title_justify = table.caption_justify = "left"
     table.add_column("requests", justify="right")
     table.add_column("planner", overflow="fold", min_width=19)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,9 +46,8 @@ def timeline_figure(timeline: Timeline) -> Figure:
             (tokens_axis, tokens),
         ):
             _line(axis, steps["step"], values, style_of(planner))
-    rows_axis.set_title(
-        f"{timeline.trace} · {timeline.latency} · concurrency {timeline.concurrency}", fontsize=9, loc="left"
-    )
+    title = f"{timeline.trace} · {timeline.latency} · concurrency {timeline.concurrency}"
+    rows_axis.set_title(textwrap.fill(title, 100), fontsize=9, loc="left")
     rows_axis.set_ylabel("verify budget\n(target rows/step)", fontsize=8)
     depth_axis.set_ylabel("draft depth\n(tokens)", fontsize=8)
     tokens_axis.set_ylabel("emitted\n(tokens/request)", fontsize=8)

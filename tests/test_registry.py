@@ -48,7 +48,7 @@ def test_options_are_read_off_the_constructor() -> None:
     ("spec", "message"),
     [
         ("statics", "unknown planner 'statics', did you mean 'static'\\?"),
-        ("zzz", "unknown planner 'zzz', expected one of dspark, lightspec-reference"),
+        ("zzz", "unknown planner 'zzz', expected one of acceptance-target, dspark, lightspec"),
         ("static:kk=3", "static: unknown option 'kk', did you mean 'k'\\?"),
         ("none:k=3", "none: unknown option 'k', it has none"),
         ("static:k=two", "static: option k is 'two', expected int or nothing"),

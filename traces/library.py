@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +47,7 @@ def load_trace(spec: str) -> Trace:
     `synthetic:shape=dspark,workload=[chat,code],...` makes one (see `synthetic.Dials`). An existing file always wins.
     The result's `info.name` shows the selection. Files are validated: a broken one raises `BenchError`.
     """
-    if Path(spec).exists():
+    if os.path.exists(spec):  # Path.exists() raises where a spec is longer than a file name may be
         return _read_valid(Path(spec))
     name, options = parse_spec(spec)
     if name == SYNTHETIC and not Path(name).exists():

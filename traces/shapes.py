@@ -42,3 +42,20 @@ def extend(known: FloatArray, max_draft_tokens: int, decay: float) -> FloatArray
     """The first D values, the last one decaying where there are fewer than D."""
     further = np.arange(1, max(max_draft_tokens - len(known), 0) + 1)
     return np.concatenate([known, known[-1] * decay**further])[:max_draft_tokens]
+
+
+def shifted_to_length(conditional: FloatArray, length: float, num_draft_tokens: int) -> FloatArray:
+    """Conditional acceptance shifted in logits, alike at every position, until a static drafter of
+    `num_draft_tokens` has that mean acceptance length: 1 + the sum of its prefix survivals. Keeps the shape, (D,)."""
+    inside = np.clip(conditional, 1e-6, 1.0 - 1e-6)
+    logit = np.log(inside / (1.0 - inside))
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        shorter = 1.0 + np.cumprod(_sigmoid(logit[:num_draft_tokens] + middle)).sum() < length
+        low, high = (middle, high) if shorter else (low, middle)
+    return _sigmoid(logit + (low + high) / 2.0)
+
+
+def _sigmoid(logit: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))

@@ -18,7 +18,7 @@ import numpy as np
 from lightspec_bench.core import BenchError, BoolArray, Confidence, FloatArray, IntArray, Trace, TraceInfo
 from lightspec_bench.traces.calibrate import Latent, distorted, distortion, noise_for_auc, reliability, thresholds
 from lightspec_bench.traces.describe import heterogeneity, known_depth, positions, served_entries
-from lightspec_bench.traces.shapes import KINDS, extend, shape
+from lightspec_bench.traces.shapes import KINDS, extend, shape, shifted_to_length
 
 _DRIFT_PER_TOKEN = 0.95  # AR(1) coefficient: the drift remembers about 20 tokens
 
@@ -31,7 +31,9 @@ class Dials:
     token are extended by their last value (`acceptance` and shapes by `decay`). `workload` is one of chat, code, math
     or several in the order of the phases; `order`: "requests" (all of one phase, then the next), "positions" (every
     request passes through all phases), "mixed" (phases take turns). `measured_on` says where acceptance is met: on
-    the "steps" a static drafter takes, as engines and papers count it, or on all "positions". `request_spread` is the
+    the "steps" a static drafter takes, as engines and papers count it, or on all "positions". Given a
+    `mean_acceptance_length`, acceptance is shifted, alike in logits, to where a static drafter of
+    `mean_acceptance_length_at` draft tokens (None: `max_draft_tokens`) has that length. `request_spread` is the
     request's standard deviation in units of a token's; `lag_1` the autocorrelation of accepted tokens from step to
     step; `agreement` the share of a token's variance that all drafts have in common. AUC, ECE and `bias` (mean
     confidence minus acceptance, at most the ECE in size) are met on all positions, given the prefix. `arrivals_per_s`
@@ -43,6 +45,8 @@ class Dials:
     order: Literal["mixed", "requests", "positions"] = "mixed"
     measured_on: Literal["steps", "positions"] = "steps"
     acceptance: list[float] | None = None
+    mean_acceptance_length: float | None = None
+    mean_acceptance_length_at: int | None = None
     max_draft_tokens: int = 7
     decay: float = 0.94
     num_requests: int = 256
@@ -75,6 +79,11 @@ class Dials:
                 f"num_output_tokens is {self.num_output_tokens}, "
                 f"expected more than max_draft_tokens + 1 ({self.max_draft_tokens + 1})"
             )
+        if self.mean_acceptance_length is not None and self.mean_acceptance_length >= 1 + self._length_at:
+            raise BenchError(
+                f"mean_acceptance_length is {self.mean_acceptance_length}, "
+                f"expected below 1 + {self._length_at}, the draft tokens it is met at"
+            )
         for k, (ece, bias) in enumerate(zip(self.each("ece"), self.each("bias"), strict=True)):
             if ece < abs(bias):
                 raise BenchError(f"ece[{k}] is {ece}, expected at least the size of the bias, {abs(bias)}")
@@ -90,13 +99,23 @@ class Dials:
 
     def conditional(self, workload: str) -> FloatArray:
         """Wanted conditional acceptance, (D,)."""
+        depth = max(self.max_draft_tokens, self._length_at)
         if self.acceptance is not None:
-            return extend(np.array(self.acceptance, np.float64), self.max_draft_tokens, self.decay)
-        return shape(self.shape, workload, self.max_draft_tokens, self.decay)
+            wanted = extend(np.array(self.acceptance, np.float64), depth, self.decay)
+        else:
+            wanted = shape(self.shape, workload, depth, self.decay)
+        if self.mean_acceptance_length is not None:
+            wanted = shifted_to_length(wanted, self.mean_acceptance_length, self._length_at)
+        return wanted[: self.max_draft_tokens]
+
+    @property
+    def _length_at(self) -> int:
+        return self.mean_acceptance_length_at or self.max_draft_tokens
 
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (
-    ("acceptance", 0.0, 1.0), ("max_draft_tokens", 1, 128), ("decay", 0.0, 1.0), ("num_requests", 1, 10**6),
+    ("acceptance", 0.0, 1.0), ("mean_acceptance_length", 1.001, 129.0), ("mean_acceptance_length_at", 1, 128),
+    ("max_draft_tokens", 1, 128), ("decay", 0.0, 1.0), ("num_requests", 1, 10**6),
     ("num_output_tokens", 2, 10**6), ("num_prompt_tokens", 0, 10**7), ("length_spread", 0.0, 3.0),
     ("request_spread", 0.0, 5.0), ("lag_1", 0.0, 0.8), ("agreement", 0.0, 1.0), ("auc", 0.5, 0.99), ("ece", 0.0, 0.4),
     ("bias", -0.4, 0.4), ("arrivals_per_s", 1e-9, 1e9), ("seed", 0, 2**63 - 1),

@@ -45,6 +45,22 @@ def test_the_mean_acceptance_length_is_the_published_one() -> None:
     assert dspark["served"]["mean_acceptance_length"] == pytest.approx(5.56, abs=0.02)
 
 
+def test_a_mean_acceptance_length_shifts_the_whole_shape() -> None:
+    found = made(mean_acceptance_length=2.35, max_draft_tokens=11, num_requests=128)
+    assert found["served"]["mean_acceptance_length"] == pytest.approx(2.35, abs=0.02)
+    lengths = (2.35, None)
+    wanted, as_published = (Dials(mean_acceptance_length=m, max_draft_tokens=11).conditional("chat") for m in lengths)
+    shift = np.log(wanted / (1 - wanted)) - np.log(as_published / (1 - as_published))
+    assert shift == pytest.approx(np.full(11, shift[0]))
+    assert shift[0] < -0.05
+
+
+def test_a_drafter_cut_short_keeps_its_first_positions() -> None:
+    deep = Dials(mean_acceptance_length=4.5, max_draft_tokens=11).conditional("code")
+    short = Dials(mean_acceptance_length=4.5, mean_acceptance_length_at=11, max_draft_tokens=3).conditional("code")
+    assert short == pytest.approx(deep[:3])
+
+
 def test_acceptance_of_ones_own_on_all_positions() -> None:
     found = made(acceptance=[0.9, 0.5, 0.25], max_draft_tokens=5, decay=0.5, measured_on="positions", num_requests=64)
     wanted = [0.9, 0.5, 0.25, 0.125, 0.0625]
