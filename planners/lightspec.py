@@ -51,7 +51,9 @@ class LightSpec:
         self._rows_per_request: FloatArray = np.zeros(depth + 1)
         self._depth = depth
         self._rng = np.random.default_rng(config.seed)
-        self._credit_s, self._probing = 0.0, 0
+        self._credit_s, self._probed = 0.0, 0
+        # A probe at depth 0 drafts a parallel drafter's whole block, for its price, or one token.
+        self._look = depth if config.drafter.kind == "parallel" else 1
 
     def plan(self, batch: Batch) -> Plan:
         number, pending = batch.num_requests, batch.num_draft_tokens
@@ -60,13 +62,17 @@ class LightSpec:
         level = self._history.levels(batch) if batch.confidence is None else None
         if self._stale(batch):
             self._refresh(batch, level)
-        context = int(batch.num_context_tokens.sum())
-        rows = max(float(self._rows_per_request[pending].sum()), float(self._probing))
-        self._probing = 0
-        if level is not None:
-            return Plan(self._next_depth(number, context), num_verify_tokens=self._history.verify(level, pending, rows))
-        budget = number + min(int(np.rint(rows)), int(pending.sum()))
-        return Plan(self._next_depth(number, context), budget)
+        rows = float(self._rows_per_request[pending].sum())
+        probed, self._probed = self._probed, self._probe(number, int(batch.num_context_tokens.sum()))
+        if self._depth:  # what is pending can be looked at right away
+            probed = self._probed
+        depth = self._depth if self._depth or not self._probed else self._some(number, self._probed, self._look)
+        if level is None:
+            return Plan(depth, number + min(max(int(np.rint(rows)), probed), int(pending.sum())))
+        verify = self._history.verify(level, pending, rows)
+        if probed and not verify.any():
+            verify = np.minimum(self._some(number, probed, 2), pending)
+        return Plan(depth, num_verify_tokens=verify)
 
     def observe(self, step: Step) -> None:
         self._cost.observe(step)
@@ -77,23 +83,25 @@ class LightSpec:
             self._gain.observe(step.confidence)
             self._calibration.observe(step.confidence, step.num_verify_tokens, step.num_accepted_tokens)
 
-    def _next_depth(self, number: int, context: int) -> int | IntArray:
-        """The planned depth; where that is 0 nothing would ever be learnt, so a few requests draft now and then."""
-        if self._depth or not self._explores:
-            return self._depth
+    def _probe(self, number: int, context: int) -> int:
+        """How many requests to look at though it does not pay: where nothing is verified nothing would be learnt."""
+        if not self._explores or self._rows_per_request[self._depth] > 0.0:
+            return 0
         requests = max(number // PROBE_REQUESTS, 1)
-        block = self._config.max_draft_tokens if self._config.drafter.kind == "parallel" else 1
-        latency = self._config.latency
-        probe_s = float(latency.draft_pass_s(requests * block, context)) + float(
-            latency.verify_s(number + requests, number, context) - latency.verify_s(number, number, context)
-        )
-        if self._credit_s < probe_s:
+        latency, kind = self._config.latency, self._config.drafter.kind
+        seconds = latency.verify_s(number + 2 * requests, number, context) - latency.verify_s(number, number, context)
+        if self._depth == 0 and kind != "ngram":
+            seconds = seconds + latency.draft_pass_s(requests * self._look, context)
+        if self._credit_s < seconds:
             return 0
         self._credit_s = 0.0
-        self._probing = requests
-        depth = np.zeros(number, dtype=np.int64)
-        depth[self._rng.choice(number, requests, replace=False)] = max(block, 1)
-        return depth
+        return requests
+
+    def _some(self, number: int, requests: int, value: int) -> IntArray:
+        """(number,): `value` for that many requests drawn at random, 0 for the others."""
+        drawn = np.zeros(number, dtype=np.int64)
+        drawn[self._rng.choice(number, requests, replace=False)] = value
+        return drawn
 
     def _stale(self, batch: Batch) -> bool:
         moved = abs(batch.num_requests - self._size) > 0.1 * self._size

@@ -48,6 +48,7 @@ class Calibration:
         identity = (np.arange(NUM_BINS) + 0.5) / NUM_BINS
         seen, accepted = self._seen.sum(axis=0), self._accepted.sum(axis=0)
         pooled = (accepted + PRIOR_WEIGHT * identity) / (seen + PRIOR_WEIGHT)
+        pooled = monotone(pooled, seen + 0.1 * PRIOR_WEIGHT)  # bins never seen follow those that were
         each = (self._accepted + POOL_WEIGHT * pooled) / (self._seen + POOL_WEIGHT)
         self._map = monotone(each, self._seen + POOL_WEIGHT)
 
@@ -63,13 +64,15 @@ def bins(confidence: Confidence) -> IntArray:
 
 
 def monotone(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Values that do not fall along the last axis: the mean of the best from below and from above.
+    """The weighted isotonic fit along the last axis: least squares among values that never fall.
 
-    The exact weighted isotonic fit lies between the two; this needs no loop over bins.
+    By its max-min formula, `fit[k] = max over i <= k of min over j >= k of mean(values[i..j])`.
     """
-    weighted = values * weights
-    ahead = np.cumsum(weighted[..., ::-1], axis=-1)[..., ::-1] / np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1]
-    behind = np.cumsum(weighted, axis=-1) / np.cumsum(weights, axis=-1)
-    low = np.maximum.accumulate(np.minimum(values, ahead), axis=-1)
-    high = np.minimum.accumulate(np.maximum(values, behind)[..., ::-1], axis=-1)[..., ::-1]
-    return np.asarray((low + high) / 2.0)
+    size = values.shape[-1]
+    total = np.cumsum(np.pad(values * weights, [(0, 0)] * (values.ndim - 1) + [(1, 0)]), axis=-1)
+    mass = np.cumsum(np.pad(weights, [(0, 0)] * (values.ndim - 1) + [(1, 0)]), axis=-1)
+    first, last = np.triu_indices(size)
+    mean = np.full((*values.shape, size), np.inf)
+    mean[..., first, last] = (total[..., last + 1] - total[..., first]) / (mass[..., last + 1] - mass[..., first])
+    least = np.minimum.accumulate(mean[..., ::-1], axis=-1)[..., ::-1]  # over j >= k, for every i
+    return np.asarray(np.where(np.triu(np.ones((size, size), dtype=bool)), least, -np.inf).max(axis=-2))

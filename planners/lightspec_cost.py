@@ -7,14 +7,20 @@ import numpy as np
 from lightspec_bench.core import EngineConfig, FloatArray, IntArray, Step
 from lightspec_bench.drafting import draft_s
 
-NUM_BUCKETS = 16  # powers of two of target rows
+BUCKETS_PER_OCTAVE = 4  # of target rows
+NUM_BUCKETS = 16 * BUCKETS_PER_OCTAVE
+FADE = 0.5  # of a correction per bucket below the lowest that was visited
 RATE = 0.1
 SPREAD_AT = np.array([-1.4, -0.53, 0.0, 0.53, 1.4])  # quintiles of a normal
 SURPRISE = 1.5  # one step may move its ratio as if it were at most this far off
 
 
 class Cost:
-    """Seconds of a step. Measured over predicted is averaged per power of two of rows, and interpolated between."""
+    """Seconds of a step. Measured over predicted is averaged per bucket of rows and interpolated between buckets.
+
+    Beyond the largest that was visited it stays; below the lowest it fades, or a planner would never find out that
+    the way down is cheaper than where it is.
+    """
 
     def __init__(self, config: EngineConfig, learns: bool = True) -> None:
         self._config, self._learns = config, learns
@@ -27,7 +33,7 @@ class Cost:
             return
         rows = step.num_requests + int(step.num_verify_tokens.sum())
         model_s = float(self._config.latency.verify_s(rows, step.num_requests, step.num_context_tokens))
-        place = min(int(np.log2(rows)), NUM_BUCKETS - 1)
+        place = min(int(BUCKETS_PER_OCTAVE * np.log2(rows)), NUM_BUCKETS - 1)
         surprise = np.log(max(step.verify_s, 1e-9) / max(model_s, 1e-9)) - self._log_ratio[place]
         self._seen[place] += 1.0
         rate = max(RATE, 1.0 / self._seen[place])
@@ -38,7 +44,9 @@ class Cost:
         known = np.flatnonzero(self._seen)
         if not len(known):
             return np.ones(np.shape(rows))
-        return np.exp(np.interp(np.log2(rows), known + 0.5, self._log_ratio[known]))
+        at = BUCKETS_PER_OCTAVE * np.log2(rows)
+        fading = FADE ** np.maximum(known[0] - at, 0.0)
+        return np.asarray(np.exp(np.interp(at, known + 0.5, self._log_ratio[known]) * fading))
 
     def verify_s(self, rows: IntArray | FloatArray, num_requests: int, context: int) -> FloatArray:
         """Seconds of the target over these rows, corrected; the shape of `rows`."""
