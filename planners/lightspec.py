@@ -20,7 +20,7 @@ from lightspec_bench.planners.lightspec_cost import Cost
 from lightspec_bench.planners.lightspec_gain import Gain
 from lightspec_bench.planners.lightspec_history import History
 
-REFRESH_STEPS = 4
+REFRESH_STEPS = 8
 MAX_ROW_CHOICES = 64
 PROBE_SHARE = 0.01  # of the time, at most
 PROBE_REQUESTS = 16  # one request in so many drafts as deep as it can

@@ -17,7 +17,7 @@ from lightspec_bench.planners.lightspec_calibration import Calibration
 NUM_PROPOSALS = 256
 PRIOR_ACCEPTANCE = 0.6
 PRIOR_WEIGHT = 4.0
-DRIFT = 0.02  # per refresh
+DRIFT = 0.08  # per refresh
 
 
 @dataclass(frozen=True, slots=True)
