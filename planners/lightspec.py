@@ -32,6 +32,9 @@ class LightSpec:
     Lambda is the best long-run rate in sight: the highest (N + gain) / seconds over depths and budgets. Stage 1
     verifies the budget that maximises `gain - lambda * seconds` of what is pending; stage 2 drafts to the depth of
     the best rate. Gains are `Gain`'s (`History`'s without confidences), seconds `Cost`'s.
+
+    The options switch parts off, to see what each earns: confidences at their word, rows valued as if drawn at random
+    inside a depth, no probes where nothing is verified, the latency model as it is.
     """
 
     confidence: ClassVar[ConfidenceAge] = "lagged"
@@ -39,12 +42,17 @@ class LightSpec:
     uses_drafter: ClassVar[bool] = True
 
     def __init__(
-        self, config: EngineConfig, calibration: bool = True, exploration: bool = True, online_cost: bool = True
+        self,
+        config: EngineConfig,
+        calibration: bool = True,
+        gain_curve: bool = True,
+        exploration: bool = True,
+        online_cost: bool = True,
     ) -> None:
         depth = config.max_draft_tokens
         self._config, self._explores = config, exploration
         self._depths = np.arange(depth + 1)
-        self._calibration, self._gain = Calibration(depth, calibration), Gain(depth)
+        self._calibration, self._gain = Calibration(depth, calibration), Gain(depth, gain_curve)
         self._history = History(depth)
         self._cost = Cost(config, online_cost)
         self._planned_at, self._size = -REFRESH_STEPS, 0

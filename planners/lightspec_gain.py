@@ -29,9 +29,10 @@ class Survivals:
 
 
 class Gain:
-    """The last `NUM_PROPOSALS` proposals, and what they say about a batch."""
+    """The last `NUM_PROPOSALS` proposals, and what they say about a batch; `credits_fill` False for comparison."""
 
-    def __init__(self, max_draft_tokens: int) -> None:
+    def __init__(self, max_draft_tokens: int, credits_fill: bool = True) -> None:
+        self._credits_fill = credits_fill
         self._recent = np.full((0, max_draft_tokens), np.nan, dtype=np.float32)
         self._conditional = np.full(max_draft_tokens, PRIOR_ACCEPTANCE)
         self._turn = 0
@@ -51,6 +52,8 @@ class Gain:
         width = raw.shape[1]
         size = min(num_requests, len(raw))
         groups = len(raw) // size
+        if not self._credits_fill:  # rows at random inside a depth, shallow depths first
+            raw = np.broadcast_to(-np.arange(width), raw.shape)
         order = np.argsort(-raw[: groups * size].reshape(groups, size * width), axis=1, kind="stable")
         depth = order % width
         value = np.take_along_axis(survival[: groups * size].reshape(groups, size * width), order, axis=1)
