@@ -1,10 +1,10 @@
-"""Bounds of one plan; the check of a whole planner is `lightspec_bench.conformance`."""
+"""Bounds of one plan, and what a planner requires of a trace; whole planners: `lightspec_bench.conformance`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lightspec_bench.core import Batch, EarlyExit, IntArray, Plan, PlanError
+from lightspec_bench.core import Batch, BenchError, EarlyExit, IntArray, Plan, PlanError, Trace
 
 
 def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) -> None:
@@ -39,6 +39,13 @@ def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) ->
         _check_counts("num_draft_tokens", depth, max_draft_tokens, num_requests, planner)
     if plan.early_exit is not None:
         _check_exit(plan.early_exit, planner)
+
+
+def check_requires(requires: frozenset[str], trace: Trace, planner: str) -> None:
+    """Raise `BenchError` unless the trace has what a planner requires; `planner` begins the sentence."""
+    for needed in sorted(requires):
+        if getattr(trace, needed) is None:
+            raise BenchError(f"{planner} needs {needed}, which trace {trace.info.name} does not have")
 
 
 def _check_counts(name: str, counts: object, most: int | IntArray, num_requests: int, planner: str) -> None:

@@ -5,7 +5,6 @@ A planner is driven through made-up batches (`lightspec_bench.rehearsal`), synch
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ import numpy as np
 
 from lightspec_bench.core import DRAFTER_KINDS, Planner
 from lightspec_bench.errors import BenchError
-from lightspec_bench.registry import check_options, options_of, parse_spec, resolve
+from lightspec_bench.registry import check_options, options_of, parse_spec, reads_trace, resolve
 from lightspec_bench.rehearsal import Scene, change_outcomes, write_script
 from lightspec_bench.rehearsal_drive import drive
 
@@ -38,7 +37,7 @@ def check_planner(
     constructor refuses the engine it is checked in (autoregressive drafter, D = `max_draft_tokens`).
     """
     name, cls, given = _resolve(planner, dict(options or {}))
-    if "trace" in inspect.signature(cls).parameters:
+    if reads_trace(cls):
         raise BenchError(
             f"planner {name} reads the trace it runs on (constructor parameter 'trace'), expected one that plans "
             "from batches alone"

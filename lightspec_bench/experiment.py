@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from lightspec_bench.check import check_requires
 from lightspec_bench.core import BenchError, Drafter, EngineConfig, LatencyModel, Planner, Run, Trace
 from lightspec_bench.environment import environment
 from lightspec_bench.latency_file import load_latency
@@ -84,11 +85,9 @@ def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
     config = EngineConfig(drafter, latency, cell.concurrency, cell.conditions.lag_steps, cell.seed)
     try:
         planner = make_planner(cell.planner, config, trace)
+        check_requires(planner.requires, trace, cell.planner)
     except BenchError as error:
         raise Unsuitable(str(error)) from error
-    for needed in sorted(planner.requires):
-        if getattr(trace, needed) is None:
-            raise Unsuitable(f"{cell.planner} needs {needed}, which trace {trace.info.name} does not have")
     return trace, config, planner
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from lightspec_bench import __version__
 from lightspec_bench.core import BenchError
 from lightspec_bench.registry import check_options, did_you_mean, options_of, parse_spec, resolve
+from lightspec_bench.reports.cells import NO_SPECULATION, static_depth
 from lightspec_bench.reports.published import Claim, Input, Published
 
 _T = TypeVar("_T")
@@ -187,7 +188,7 @@ def check_suite(suite: Suite, source: str) -> None:
     for claim in suite.published.claims if suite.published else ():
         if claim.trace not in suite.traces:
             raise BenchError(f"{source}: a claim is on trace {claim.trace!r}{did_you_mean(claim.trace, suite.traces)}")
-        fixed = suite.every_static and (claim.against == "none" or claim.against.startswith("static:k="))
+        fixed = suite.every_static and (claim.against == NO_SPECULATION or static_depth(claim.against) is not None)
         if not fixed and claim.against not in suite.planners:
             raise BenchError(f"{source}: a claim is against {claim.against!r}, expected a planner of the suite")
 

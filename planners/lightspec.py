@@ -71,7 +71,7 @@ class LightSpec:
         if self._stale(batch):
             self._refresh(batch, level)
         rows = float(self._rows_per_request[pending].sum())
-        probed, self._probed = self._probed, self._probe(number, int(batch.num_context_tokens.sum()))
+        probed, self._probed = self._probed, self._probe(batch)
         if self._depth:  # what is pending can be looked at right away
             probed = self._probed
         depth = self._depth if self._depth or not self._probed else self._some(number, self._probed, self._look)
@@ -91,10 +91,11 @@ class LightSpec:
             self._gain.observe(step.confidence)
             self._calibration.observe(step.confidence, step.num_verify_tokens, step.num_accepted_tokens)
 
-    def _probe(self, number: int, context: int) -> int:
+    def _probe(self, batch: Batch) -> int:
         """How many requests to look at though it does not pay: where nothing is verified nothing would be learnt."""
         if not self._explores or self._rows_per_request[self._depth] > 0.0:
             return 0
+        number, context = batch.num_requests, int(batch.num_context_tokens.sum())
         requests = max(number // PROBE_REQUESTS, 1)
         latency, kind = self._config.latency, self._config.drafter.kind
         seconds = latency.verify_s(number + 2 * requests, number, context) - latency.verify_s(number, number, context)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from lightspec_bench.core import BenchError, DrafterKind, EngineConfig, FloatArr
 Mode: TypeAlias = Literal[
     "eagle3", "eagle_with_att", "eagle_no_att", "vanilla_with_att", "vanilla_no_att", "dflash", "dspark"
 ]
-MODES: tuple[Mode, ...] = get_args(Mode)
 NO_ATTENTION_MODES: tuple[Mode, ...] = ("eagle_no_att", "vanilla_no_att")
 BLOCK_MODES: tuple[Mode, ...] = ("dflash", "dspark")
 FIXED_DEPTH_MODES: tuple[Mode, ...] = ("vanilla_with_att", *BLOCK_MODES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lightspec_bench.check import check_requires
 from lightspec_bench.core import BenchError, EngineConfig, Planner, Run, Trace
 from lightspec_bench.registry import name_of
 from lightspec_bench.runners.load import Load
@@ -26,9 +27,7 @@ class SimulatedRunner:
         Raises `BenchError` where the trace lacks what the planner requires, `PlanError` for a plan out of bounds.
         """
         trace, name = self.trace, name_of(planner)
-        for needed in sorted(planner.requires):
-            if getattr(trace, needed) is None:
-                raise BenchError(f"planner {name} needs {needed}, which trace {trace.info.name} does not have")
+        check_requires(planner.requires, trace, f"planner {name}")
         if trace.max_draft_tokens != self.config.max_draft_tokens:
             raise BenchError(
                 f"max_draft_tokens is {self.config.max_draft_tokens}, expected {trace.max_draft_tokens}, "

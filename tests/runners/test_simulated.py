@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lightspec_bench.core import (
+    REQUEST_COLUMNS,
     Batch,
     BenchError,
     EarlyExit,
@@ -57,6 +58,7 @@ def test_one_request_step_by_step() -> None:
 def test_request_columns() -> None:
     trace = hand_trace([[0, 0, 2, 0, 0, 0, 0]])
     requests = run(trace, Static(config_for(trace, 1), k=3), Load(1, num_requests=1)).requests
+    assert tuple(requests) == REQUEST_COLUMNS
     first = {name: column[0] for name, column in requests.items()}
     assert first == {
         "request_id": first["request_id"],
