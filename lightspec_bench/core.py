@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from lightspec_bench.early_exit import EarlyExit as EarlyExit
 from lightspec_bench.errors import BenchError as BenchError, GateError as GateError, PlanError as PlanError
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -145,19 +146,6 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyExit:
-    """Stop drafting for a request when a signal of its newest draft token falls past `threshold`.
-
-    `confidence`: top probability below it; `product`: running product of top probabilities below it; `entropy`:
-    entropy (nats) above it. `keep_last`: whether the token that tripped the rule is kept in the proposal.
-    """
-
-    signal: Literal["confidence", "product", "entropy"]
-    threshold: float
-    keep_last: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The decision for a step: verify either a budget `num_target_tokens` in target rows (`fill` chooses), or
     `num_verify_tokens` per request, shape (N,); then draft `num_draft_tokens` per request, one depth or (N,)."""
@@ -282,8 +270,9 @@ class LatencyModel(Protocol):
 class Planner(Protocol):
     """A policy. Built as `Class(config: EngineConfig, **options)`; an instance serves one run.
 
-    `confidence` is the age of the confidences it reads, `requires` what a trace must have ("confidence",
-    "entropy"), `uses_drafter` False only for a planner that runs the engine without a drafter.
+    `confidence` is the age of the confidences it reads, `requires` what a trace must have ("confidence", "entropy",
+    or a signal that no trace holds, such as "kl_divergence"), `uses_drafter` False only for a planner that runs the
+    engine without a drafter. An instance may say more exactly what its class says.
     """
 
     confidence: ClassVar[ConfidenceAge]

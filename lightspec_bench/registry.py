@@ -17,23 +17,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from lightspec_bench.core import BenchError, EngineConfig, Planner, Trace
+from lightspec_bench.names import IMPORTERS, PLANNERS, RUNNERS
 
-PLANNERS = {
-    "none": "lightspec_bench.planners.none:NoSpeculation",
-    "static": "lightspec_bench.planners.static:Static",
-    "schedule": "lightspec_bench.planners.schedule:Schedule",
-    "lightspec-reference": "lightspec_bench.planners.lightspec_reference:LightSpecReference",
-    "lightspec": "lightspec_bench.planners.lightspec:LightSpec",
-    "acceptance-target": "lightspec_bench.planners.acceptance_target:AcceptanceTarget",
-    "dspark": "lightspec_bench.planners.dspark:DSpark",
-    "oracle": "lightspec_bench.planners.oracle:Oracle",
-}
-RUNNERS = {"simulated": "lightspec_bench.runners.simulated:SimulatedRunner"}
-IMPORTERS = {
-    "jsonl": "lightspec_bench.traces.jsonl:JsonLines",
-    "levvius": "lightspec_bench.traces.levvius:Levvius",
-    "specdecode-bench": "lightspec_bench.traces.specdecode_bench:SpecDecodeBench",
-}
 _TABLES = {"planner": PLANNERS, "runner": RUNNERS, "importer": IMPORTERS}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,10 @@ def _accept(name: str, planner: Planner, plan: object, batch: Batch, max_draft_t
 
 def _comparable(plan: Plan) -> tuple[Any, ...]:
     numbers = (plan.num_draft_tokens, plan.num_target_tokens, plan.num_verify_tokens)
-    return (*(None if n is None else np.asarray(n).tolist() for n in numbers), plan.early_exit)
+    rule = plan.early_exit
+    plain_rule = None if rule is None else replace(rule, threshold=0.0)
+    threshold = None if rule is None else np.asarray(rule.threshold).tolist()
+    return (*(None if n is None else np.asarray(n).tolist() for n in numbers), plain_rule, threshold)
 
 
 def _shown(error: Exception) -> str:

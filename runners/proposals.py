@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lightspec_bench.core import BenchError, BoolArray, EarlyExit, IntArray, Trace
+from lightspec_bench.core import BenchError, EarlyExit, IntArray, Trace
+from lightspec_bench.early_exit import stopped_drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +25,12 @@ def propose(trace: Trace, position: IntArray, depth: IntArray, early_exit: Early
         limit = np.minimum(limit, trace.num_draft_tokens[position])
     if early_exit is None:
         return Proposals(limit, limit)
-    tripped = _tripped(trace, position, early_exit)
-    first = np.where(tripped.any(axis=1), tripped.argmax(axis=1), trace.max_draft_tokens)
-    kept = first + 1 if early_exit.keep_last else first
-    return Proposals(np.minimum(limit, kept), np.minimum(limit, first + 1))
-
-
-def _tripped(trace: Trace, position: IntArray, rule: EarlyExit) -> BoolArray:
-    recorded = trace.entropy if rule.signal == "entropy" else trace.confidence
+    recorded = trace.entropy if early_exit.signal == "entropy" else trace.confidence
     if recorded is None:
-        needed = "entropies" if rule.signal == "entropy" else "confidences"
-        raise BenchError(f"early exit by {rule.signal} needs {needed}, which trace {trace.info.name} does not have")
-    signal = recorded[position]
-    if rule.signal == "entropy":
-        return np.asarray(signal > rule.threshold)
-    if rule.signal == "product":
-        signal = np.multiply.accumulate(signal, axis=1)
-    return np.asarray(signal < rule.threshold)
+        needed = "entropies" if early_exit.signal == "entropy" else "confidences"
+        name = trace.info.name
+        raise BenchError(f"early exit by {early_exit.signal} needs {needed}, which trace {name} does not have")
+    return Proposals(*stopped_drafts(early_exit, recorded[position], limit))
 
 
 def rows_per_pass(num_passes: IntArray) -> IntArray:

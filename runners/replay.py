@@ -216,7 +216,8 @@ class Replay:
         if self.uniform and number and plan.early_exit is None and not isinstance(depth, np.ndarray):
             slots.propose(asked, asked)
             return float(draft_s(latency, drafter, extend, number, int(depth), context)), int(depth)
-        proposals = propose(self.trace, slots.position, asked, plan.early_exit)
+        rule = plan.early_exit.of(alive) if plan.early_exit is not None else None
+        proposals = propose(self.trace, slots.position, asked, rule)
         slots.propose(proposals.num_draft_tokens, asked)
         if self.options.catch_up == "on_resume":
             drafting = proposals.num_passes > 0

@@ -43,9 +43,10 @@ def test_plans_inside_their_bounds(plan: Plan) -> None:
         (Plan(0, num_verify_tokens=np.array([3, 1, 0])), r"num_verify_tokens\[1\] is 1, expected 0 to 0"),
         (Plan(0, num_verify_tokens=np.array([3, 0, -1])), r"num_verify_tokens\[2\] is -1, expected 0 to 2"),
         (Plan(0, num_verify_tokens=np.array([3.0, 0, 0])), r"num_verify_tokens is float64\[3\], expected 3 whole"),
-        (Plan(0, 3, early_exit=EarlyExit("logit", 0.5)), "early_exit.signal is 'logit', expected confidence, product"),
-        (Plan(0, 3, early_exit=EarlyExit("product", 1.5)), "early_exit.threshold is 1.5, expected 0 to 1"),
-        (Plan(0, 3, early_exit=EarlyExit("entropy", float("nan"))), "early_exit.threshold is nan, expected 0 to inf"),
+        (
+            Plan(0, 3, early_exit=EarlyExit("product", np.array([0.5, 0.5]))),
+            r"early_exit.threshold has shape \[2\], expected one number or 3",
+        ),
     ],
 )
 def test_plans_outside_their_bounds(plan: Plan, message: str) -> None:

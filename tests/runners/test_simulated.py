@@ -189,7 +189,10 @@ def test_origin_says_what_the_numbers_come_from() -> None:
         (Plan(2, num_target_tokens=99), "num_target_tokens is 99, expected 1 to 1"),
         (Plan(2, num_verify_tokens=np.array([1])), r"num_verify_tokens\[0\] is 1, expected 0 to 0"),
         (Plan(2, num_verify_tokens=np.array([0.5])), r"num_verify_tokens is float64\[1\], expected 1 whole numbers"),
-        (Plan(2, 1, early_exit=EarlyExit("product", 1.5)), "early_exit.threshold is 1.5, expected 0 to 1"),
+        (
+            Plan(2, 1, early_exit=EarlyExit("product", np.array([0.5, 0.5]))),
+            r"early_exit.threshold has shape \[2\], expected one number or 1",
+        ),
     ],
 )
 def test_a_plan_out_of_bounds_is_an_error(plan: Plan, message: str) -> None:
