@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightspec_bench.core import Batch, BenchError, IntArray, Plan, PlanError, Trace
+from lightspec_bench.core import Batch, BenchError, EarlyExit, IntArray, Plan, PlanError, Trace
 
 
 def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) -> None:
@@ -13,6 +13,8 @@ def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) ->
     Verify: exactly one of a budget in [N, N + pending] and counts in [0, pending] per request.
     Draft: one depth, or one per request, in [0, max_draft_tokens].
     """
+    if not isinstance(plan, Plan):
+        raise PlanError(f"planner {planner}: plan() returned {plan!r}, expected a Plan")
     budget, counts = plan.num_target_tokens, plan.num_verify_tokens
     if (budget is None) == (counts is None):
         raise PlanError(
@@ -38,6 +40,8 @@ def check_plan(plan: Plan, batch: Batch, max_draft_tokens: int, planner: str) ->
     else:
         _check_counts("num_draft_tokens", depth, max_draft_tokens, num_requests, planner)
     rule = plan.early_exit
+    if rule is not None and not isinstance(rule, EarlyExit):
+        raise PlanError(f"planner {planner}: early_exit is {rule!r}, expected an EarlyExit or None")
     if rule is not None and np.shape(rule.threshold) not in ((), (num_requests,)):
         raise PlanError(
             f"planner {planner}: early_exit.threshold has shape {list(np.shape(rule.threshold))}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -18,39 +19,69 @@ def list_planners(json_output: Json = False) -> None:
 
     Example: `lightspec-bench planners list`
     """
+    from lightspec_bench.names import SECTIONS
     from lightspec_bench.registry import names
 
-    described = [_describe(name) for name in names("planner")]
+    sections = {section: list(planners) for section, planners in SECTIONS.items()}
+    installed = set(names("planner")) - {name for planners in sections.values() for name in planners}
+    if installed:
+        sections["installed"] = sorted(installed)
+    rows = {section: [_listed(section, name) for name in planners] for section, planners in sections.items()}
     if json_output:
-        _print_json(described)
+        _print_json([row for listed in rows.values() for row in listed])
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table("planner", "confidences", "what it does", box=None, header_style="bold")
-    for row in described:
-        table.add_row(row["name"], row["confidence"], row["summary"])
-    Console().print(table)
+    for section, listed in rows.items():
+        table.add_row(f"[bold]{section}[/bold]")
+        for row in listed:
+            table.add_row(f"  {row['name']}", row.get("confidence", ""), row.get("summary", row.get("error")))
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console.print(table)
+
+
+def _listed(section: str, name: str) -> dict[str, Any]:
+    """A planner's description; an installed one that is broken does not hide the others."""
+    from lightspec_bench.describe import describe
+    from lightspec_bench.errors import BenchError
+
+    try:
+        return {"section": section, **describe(name).document}
+    except BenchError as error:
+        return {"section": section, "name": name, "error": str(error)}
 
 
 @app.command()
 def show(name: Name, json_output: Json = False) -> None:
-    """A planner's rule and source, its options with types and defaults, and what information it needs.
+    """A planner's rule and source, its options with types and defaults, and what information it needs and how old.
 
-    Example: `lightspec-bench planners show lightspec-reference`
+    NAME may set options: what it reads can depend on them.
+
+    Examples:
+
+    - `lightspec-bench planners show lightspec-reference`
+
+    - `lightspec-bench planners show "clamp:most=4,planner=dspark"`
     """
-    row = _describe(name)
+    from lightspec_bench.describe import AGES, describe
+
+    described = describe(name)
     if json_output:
-        _print_json(row)
+        _print_json(described.document)
         return
-    print(f"{row['name']}\n\n{row['rule']}\n")
-    print(f"class        {row['class']}")
-    print(f"confidences  {_AGES[row['confidence']]}")
-    print(f"requires     {', '.join(row['requires']) or 'nothing of the trace'}")
-    print("options" if row["options"] else "options      none")
-    for option in row["options"]:
-        default = "required" if option["required"] else f"default {option['default']}"
-        print(f"  {option['name']}: {option['type']}, {default}")
+    text = f"{described.module}\n\n{described.rule}" if described.module else described.rule
+    print(f"{described.name}\n\n{text}\n")
+    print(f"class        {described.target}")
+    print(f"confidences  {AGES[described.confidence]}")
+    print(f"requires     {described.needs}")
+    print(f"drafter      {'loaded' if described.uses_drafter else 'none is loaded'}")
+    print("options" if described.options else "options      none")
+    for option in described.options:
+        default = "required" if option.required else f"default {option.default}"
+        given = f", given {described.given[option.name]}" if option.name in described.given else ""
+        print(f"  {option.name}: {option.type_name}, {default}{given}")
 
 
 @app.command()
@@ -69,40 +100,6 @@ def check(name: Name, json_output: Json = False) -> None:
         print(f"{name}: sound")
     if findings:
         raise GateError(f"planner {name} breaks {len(findings)} rules: " + "; ".join(findings))
-
-
-_AGES = {
-    "none": "reads none",
-    "lagged": "reads those the pipeline has: one step old under lag",
-    "current": "waits for those of the pending proposals",
-}
-
-
-def _describe(name: str) -> dict[str, Any]:
-    import inspect
-
-    from lightspec_bench.registry import options_of, parse_spec, resolve
-
-    cls = resolve("planner", parse_spec(name)[0])
-    documented = cls if cls.__doc__ else inspect.getmodule(cls)
-    rule = inspect.getdoc(documented) or ""
-    return {
-        "name": name,
-        "class": f"{cls.__module__}:{cls.__qualname__}",
-        "summary": rule.partition("\n")[0],
-        "rule": rule,
-        "confidence": cls.confidence,
-        "requires": sorted(cls.requires),
-        "options": [
-            {
-                "name": option.name,
-                "type": option.type_name,
-                "default": None if option.required else option.default,
-                "required": option.required,
-            }
-            for option in options_of(cls).values()
-        ],
-    }
 
 
 def _print_json(document: Any) -> None:

@@ -122,7 +122,8 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a planner may look at before a step: never an outcome of that step or a later one.
+    """What a planner may look at before a step: never an outcome of that step or a later one. Its arrays are the
+    engine's and may be written over later: copy what you keep.
 
     Under `lag_steps` 1 and a planner that does not ask for `current` confidences, `confidence` and `entropy` are
     those of the proposals verified one step earlier (NaN for requests that had none) and `num_draft_tokens` is the
@@ -214,8 +215,8 @@ class Totals:
 
 STEP_COLUMNS = (
     "step", "start_s", "duration_s", "num_requests", "num_target_tokens", "num_draft_tokens", "num_verify_tokens",
-    "num_accepted_tokens", "draft_depth", "num_context_tokens", "num_prefill_tokens", "verify_s", "draft_s",
-    "host_s", "prefill_s", "planner_s", "exposed_planner_s",
+    "num_accepted_tokens", "planned_depth", "draft_depth", "num_context_tokens", "num_prefill_tokens", "verify_s",
+    "draft_s", "host_s", "prefill_s", "planner_s", "exposed_planner_s",
 )  # fmt: skip
 REQUEST_COLUMNS = (
     "request_id", "arrival_s", "start_s", "first_token_s", "finish_s", "num_prompt_tokens", "num_output_tokens",
@@ -228,9 +229,10 @@ class Run:
     """A finished run: the one thing that is stored and compared.
 
     `settings` and `environment` are JSON values. `steps` holds `STEP_COLUMNS`, one entry per step (sums over the
-    batch; `draft_depth` is the deepest proposal drafted), or None when step records are off; `requests` holds
-    `REQUEST_COLUMNS`, one entry per finished request. `origin` says where the numbers come from: "measured",
-    "simulated from a recorded trace", "simulated from a modelled trace", with "approximate" for step-indexed ones.
+    batch; `planned_depth` is the deepest draft the plan asked for, `draft_depth` the deepest that was drafted), or
+    None when step records are off; `requests` holds `REQUEST_COLUMNS`, one entry per finished request. `origin` says
+    where the numbers come from: "measured", "simulated from a recorded trace", "simulated from a modelled trace",
+    with "approximate" for step-indexed ones.
     """
 
     settings: Mapping[str, Any]

@@ -19,3 +19,7 @@ class GateError(BenchError):
     """A check that the user asked for did not hold (a planner's conformance, a regression bound)."""
 
     exit_code: ClassVar[int] = 1
+
+
+class PluginError(BenchError):
+    """A plug-in that is broken itself: its module or its constructor raises something that is no `BenchError`."""

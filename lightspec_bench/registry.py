@@ -1,24 +1,30 @@
 """Names: plain tables of plug-ins, `name:key=value` specs, and building a planner from one.
 
 A spec is `NAME` or `NAME:key=value,key=value`; NAME is in a table below, an installed entry point, or `module:Class`.
-Values are YAML scalars or lists, checked against the constructor's annotations.
+Values are YAML scalars or lists, checked against the constructor's annotations. A value in parentheses is text, kept
+whole: `clamp:most=4,planner=(static:k=6)` hands another planner's spec to a wrapper, in its option `planner`.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from lightspec_bench.core import BenchError, EngineConfig, Planner, Trace
+from lightspec_bench.core import BenchError, EngineConfig, PlanError, Planner, Trace
+from lightspec_bench.errors import PluginError
 from lightspec_bench.names import IMPORTERS, PLANNERS, RUNNERS
+from lightspec_bench.option_types import type_name, typed
 
+WRAPPED = "planner"  # the option in which a wrapper takes another planner's spec
 _TABLES = {"planner": PLANNERS, "runner": RUNNERS, "importer": IMPORTERS}
 
 
@@ -33,18 +39,7 @@ class Option:
 
     @property
     def type_name(self) -> str:
-        return _type_name(self.annotation)
-
-
-def _type_name(annotation: Any) -> str:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Literal:
-        return " | ".join(map(str, arguments))
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(map(_type_name, arguments))
-    if annotation is type(None):
-        return "None"
-    return str(annotation).replace("typing.", "") if origin else getattr(annotation, "__name__", str(annotation))
+        return type_name(self.annotation)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -70,6 +65,9 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
             raise BenchError(f"{spec!r}: {part!r} is not an option, expected key=value")
         if key in options:
             raise BenchError(f"{spec!r}: option {key!r} is given twice, expected once")
+        if value.lstrip().startswith("("):
+            options[key] = _in_parentheses(spec, key, value.strip())
+            continue
         try:
             options[key] = yaml.safe_load(value)
         except yaml.YAMLError:
@@ -77,10 +75,22 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
     return name.strip(), options
 
 
+def _in_parentheses(spec: str, key: str, value: str) -> str:
+    """The text between the first parenthesis and the one that closes it, which must be the last character."""
+    depth = 0
+    for place, char in enumerate(value):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and place == len(value) - 1:
+            return value[1:-1].strip()
+        if depth == 0:
+            break
+    raise BenchError(f"{spec!r}: option {key} is {value!r}, expected its first parenthesis to close at the end")
+
+
 def _split_outside_brackets(text: str) -> list[str]:
     parts, depth = [""], 0
     for char in text:
-        depth += (char in "[{") - (char in "]}")
+        depth += (char in "[{(") - (char in "]})")
         if char == "," and depth == 0:
             parts.append("")
         else:
@@ -90,59 +100,155 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 def names(kind: str) -> list[str]:
     """All names of a kind ("planner", "runner", "importer"): ours first, then installed entry points."""
-    return [*_TABLES[kind], *sorted(e.name for e in entry_points(group=f"lightspec_bench.{kind}s"))]
+    ours = _TABLES[kind]
+    return [*ours, *sorted({e.name for e in _entry_points(kind)} - set(ours))]
+
+
+def _entry_points(kind: str) -> Iterable[EntryPoint]:
+    return entry_points(group=f"lightspec_bench.{kind}s")
+
+
+def _target(kind: str, name: str) -> str:
+    """`module:Class` behind a name. Of ours and an entry point of the same name, ours counts."""
+    if name in _TABLES[kind]:
+        return _TABLES[kind][name]
+    found = sorted({f"{e.module}:{e.attr}" for e in _entry_points(kind) if e.name == name})
+    if len(found) > 1:
+        raise BenchError(f"{kind} {name!r} is a name of {' and of '.join(found)}, expected one of these instead")
+    if not found and not all(part.strip() for part in name.partition(":")):
+        raise BenchError(f"unknown {kind} {name!r}{did_you_mean(name, names(kind))}")
+    return found[0] if found else name
 
 
 def resolve(kind: str, name: str) -> type[Any]:
-    """The class behind a name, an entry point or `module:Class`."""
-    target = _TABLES[kind].get(name)
-    if target is None:
-        found = [e for e in entry_points(group=f"lightspec_bench.{kind}s") if e.name == name]
-        target = found[0].value if found else name
-    module, colon, attribute = target.partition(":")
-    if not colon:
-        raise BenchError(f"unknown {kind} {name!r}{did_you_mean(name, names(kind))}")
+    """The class behind a name, an entry point or `module:Class`.
+
+    Raises `PluginError` where its module is there but does not import, `BenchError` for anything else.
+    """
+    module, _, attribute = _target(kind, name).partition(":")
     try:
-        cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        cls = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    except AttributeError as error:
         raise BenchError(f"{kind} {name!r} cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # a third party's module may raise anything
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            if module in names(kind):
+                raise BenchError(f"{module}: {attribute!r} is not an option, expected key=value") from error
+            raise BenchError(f"{kind} {name!r} cannot be imported: {error}") from error
+        raise PluginError(f"{kind} {name!r} cannot be imported: {shown(error)}") from error
     if not inspect.isclass(cls):
         raise BenchError(f"{kind} {name!r} is a {type(cls).__name__}, expected a class")
     return cls
 
 
+def shown(error: BaseException) -> str:
+    """Any exception in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def named(spec: str, error: BenchError) -> BenchError:
+    """The same error, its sentence beginning with the planner it is about."""
+    name, text = parse_spec(spec)[0], str(error)
+    if re.match(rf"(planner )?'?{re.escape(name)}(?![\w-])", text):
+        return error
+    kind = type(error) if type(error) in (PlanError, PluginError) else BenchError
+    return kind(f"{spec}: {text}")
+
+
 def name_of(planner: Planner) -> str:
-    """The name a planner object is known by: its table name, else `module:Class`."""
+    """The name a planner object is known by: its table name or entry point, else `module:Class`."""
     path = f"{type(planner).__module__}:{type(planner).__qualname__}"
-    return next((name for name, target in PLANNERS.items() if target == path), path)
+    known = {f"{e.module}:{e.attr}": e.name for e in _entry_points("planner")}
+    known |= {target: name for name, target in PLANNERS.items()}
+    return known.get(path, path)
 
 
 def options_of(cls: type[Any]) -> dict[str, Option]:
-    """The options of a planner class: its constructor's parameters after `config`, `trace` left out."""
-    hints = typing.get_type_hints(cls.__init__)
-    parameters = list(inspect.signature(cls).parameters.values())
-    return {
-        p.name: Option(p.name, hints.get(p.name, Any), p.default, p.default is inspect.Parameter.empty)
-        for p in parameters
+    """The options of a planner class: its constructor's parameters after `config`, `trace` left out.
+
+    Raises `BenchError` where the constructor or the annotation of an option cannot be read.
+    """
+    parameters = {
+        p.name: p
+        for p in _signature(cls).parameters.values()
         if p.name not in ("config", "trace") and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
+    hints = _hints(cls, set(parameters))
+    return {
+        name: Option(name, hints.get(name, Any), p.default, p.default is inspect.Parameter.empty)
+        for name, p in parameters.items()
+    }
+
+
+def _signature(cls: type[Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(cls)
+    except (TypeError, ValueError) as error:
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        raise BenchError(f"{path} has a constructor that cannot be read, expected Class(config, **options)") from error
+
+
+def _hints(cls: type[Any], wanted: set[str]) -> dict[str, Any]:
+    """Annotations of those parameters; the others may name what is imported for type checkers only."""
+    init = cls.__init__
+    given = {key: value for key, value in getattr(init, "__annotations__", {}).items() if key in wanted}
+    try:
+        carrier = types.SimpleNamespace(__annotations__=given)
+        return typing.get_type_hints(carrier, globalns=getattr(init, "__globals__", {}))
+    except Exception as error:
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        raise BenchError(f"{path} has options whose annotations cannot be read: {shown(error)}") from error
 
 
 def reads_trace(cls: type[Any]) -> bool:
     """Whether a planner asks for the trace it runs on, by a constructor parameter of that name."""
-    return "trace" in inspect.signature(cls).parameters
+    return "trace" in _signature(cls).parameters
+
+
+def planner_options(name: str, cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The given options of a planner, checked and typed. Raises `BenchError` for a class that is no planner's."""
+    first = next(iter(_signature(cls).parameters.values()), None)
+    if first is None or (first.name != "config" and first.kind is not first.VAR_POSITIONAL):
+        found = "nothing" if first is None else repr(first.name)
+        raise BenchError(f"planner {name!r}: its constructor takes {found} first, expected 'config'")
+    return check_options(name, given, options_of(cls))
+
+
+def check_spec(spec: str, wrapper: str | None = None) -> None:
+    """Whether a planner's spec makes sense, and those of the planners in it; builds nothing.
+
+    Raises `BenchError` for unknown names, wrong options, and inside a wrapper a planner that reads the trace.
+    """
+    name, given = parse_spec(spec)
+    cls = resolve("planner", name)
+    if wrapper is not None and reads_trace(cls):
+        raise BenchError(
+            f"{wrapper}: planner {name} reads the trace it runs on, expected one that plans from batches alone"
+        )
+    inner = planner_options(name, cls, given).get(WRAPPED)
+    if isinstance(inner, str):
+        check_spec(inner, name)
 
 
 def make_planner(spec: str, config: EngineConfig, trace: Trace | None = None) -> Planner:
-    """Build the planner a spec names. `trace` reaches only a class whose constructor asks for it by name."""
+    """Build the planner a spec names. `trace` reaches only a class whose constructor asks for it by name.
+
+    Raises `BenchError` naming the planner, `PluginError` where its constructor fails in any other way.
+    """
     name, given = parse_spec(spec)
     cls = resolve("planner", name)
-    options = check_options(name, given, options_of(cls))
+    options = planner_options(name, cls, given)
     if reads_trace(cls):
         if trace is None:
             raise BenchError(f"planner {name!r} reads the trace it runs on, which this runner does not have")
         options["trace"] = trace
-    return typing.cast(Planner, cls(config, **options))
+    try:
+        return typing.cast(Planner, cls(config, **options))
+    except BenchError as error:
+        raise named(spec, error) from error
+    except Exception as error:  # a third party's constructor may raise anything
+        raise PluginError(f"planner {spec!r} cannot be built: {shown(error)}") from error
 
 
 def check_options(name: str, given: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
@@ -153,21 +259,4 @@ def check_options(name: str, given: dict[str, Any], known: dict[str, Option]) ->
     for option in known.values():
         if option.required and option.name not in given:
             raise BenchError(f"{name}: option {option.name!r} is missing, expected {option.type_name}")
-    return {key: _typed(name, key, value, known[key].annotation) for key, value in given.items()}
-
-
-def _typed(name: str, key: str, value: Any, annotation: Any) -> Any:
-    kinds = [typing.get_origin(k) or k for k in typing.get_args(annotation) or (annotation,)]
-    if typing.get_origin(annotation) in (list, dict):
-        kinds = [typing.get_origin(annotation)]
-    if typing.get_origin(annotation) is typing.Literal:
-        if value in typing.get_args(annotation):
-            return value
-        raise BenchError(f"{name}: option {key} is {value!r}{did_you_mean(str(value), map(str, kinds))}")
-    for kind in kinds:
-        if kind is Any or (type(value) is kind):
-            return value
-        if kind is float and type(value) is int:
-            return float(value)
-    shown = " or ".join("nothing" if k is type(None) else k.__name__ for k in kinds)
-    raise BenchError(f"{name}: option {key} is {value!r}, expected {shown}")
+    return {key: typed(f"{name}: option {key}", value, known[key].annotation) for key, value in given.items()}

@@ -45,7 +45,10 @@ class LinearPrices:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a drive is like. `sizes` are the requests running at each step; each leaves with probability `churn`."""
+    """What a drive is like. `sizes` are the requests running at each step; each leaves with probability `churn`.
+
+    `crowded`: prompts share some steps and requests wait. Request ids count up from `first_id`.
+    """
 
     title: str
     sizes: tuple[int, ...]
@@ -56,6 +59,8 @@ class Scene:
     shows_confidence: bool = True
     shows_entropy: bool = True
     seed: int = 0
+    crowded: bool = False
+    first_id: int = 0
 
     @property
     def words(self) -> str:
@@ -86,7 +91,7 @@ def write_script(scene: Scene) -> list[Moment]:
     """The scene's steps, the same for the same seed."""
     rng = np.random.default_rng(scene.seed)
     script: list[Moment] = []
-    previous, next_id = np.zeros(0, dtype=np.int64), 0
+    previous, next_id = np.zeros(0, dtype=np.int64), scene.first_id
     for size in scene.sizes:
         stays = np.flatnonzero(rng.random(len(previous)) >= scene.churn)[:size]
         joins = size - len(stays)

@@ -48,7 +48,7 @@ class History:
         place, known = self._find(batch.request_id)
         known &= self._age[place] < MAX_AGE if len(self._ids) else known
         level[known] = 1 + np.minimum(self._share[place[known]] * (NUM_LEVELS - 1), NUM_LEVELS - 2).astype(np.int64)
-        self._plans.append(Levels(batch.step, level, batch.num_draft_tokens))
+        self._plans.append(Levels(batch.step, level, batch.num_draft_tokens.copy()))
         return level
 
     def observe(self, step: Step) -> None:

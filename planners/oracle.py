@@ -17,29 +17,29 @@ from lightspec_bench.core import (
     Trace,
 )
 from lightspec_bench.planners.time_to_go import (
+    Operation,
     draft_passes_s,
     drafter_limit,
+    operations,
     requests_per_pass,
     row_s,
-    settled,
     time_to_go,
 )
 
-# Steps after which the operating point has been followed long enough to plan the time to go anew.
-_REPLAN_AT = (32, 128, 512, 2048)
 _NUM_PRICES, _NUM_REFINED, _MAX_SHARES = 6, 2, 32
+_REHEARSED_STEPS, _UNCOUNTED_STEPS = 24, 8
 
 
 class Oracle:
     """Drafts and verifies what will be accepted, as far as it pays at the long-run price.
 
     Maximising tokens minus lambda times seconds, lambda at its fixed point (the rate achieved), is minimising the
-    time until everything is out. `time_to_go` gives that time from every position of the trace at the batch's
-    running price. Each step then chooses draft tokens per request to minimise
-    `T(N + sum x) + passes(x) + sum time_to_go(next position)`, over row prices, depth caps and how many requests
-    draft at all. Rows that will be rejected are drafted only where a cost table makes more rows cheaper. For one
-    request this is the exact optimum; for a batch, a step's own cost is exact and later steps' are averages. Where
-    even that does not pay for a loaded drafter, it runs without one.
+    time until everything is out. `time_to_go` gives that time from every position of the trace at the prices of an
+    operating point; of several points the one is kept that does best in a rehearsal on the trace. Each step then
+    chooses draft tokens per request to minimise `T(N + sum x) + passes(x) + sum time_to_go(next position)`, over row
+    prices, depth caps and how many requests draft at all. Rows that will be rejected are drafted only where a cost
+    table makes more rows cheaper. For one request this is the exact optimum; for a batch, a step's own cost is exact
+    and later steps' are averages. Where even that does not pay for a loaded drafter, it runs without one.
 
     Reads the trace: requests are known by `request_id` modulo the trace's length. Its own time is not charged.
     """
@@ -53,10 +53,12 @@ class Oracle:
         depth = config.max_draft_tokens
         caps = {1, 2, 3, 4, 6, 8, depth} if config.max_num_seqs > 16 else set(range(1, depth + 1))
         self._caps = np.array(sorted(c for c in caps if c <= depth))
-        self._operation = settled(trace, config)
-        self._seen = 0
-        self._replan()
-        self.uses_drafter = self._drafter_pays()
+        self._to_go, self._to_go_width = np.zeros(0), 0
+        tried = operations(trace, config)
+        per_token = [self._rehearsed_s(operation) for operation in tried]
+        best = int(np.argmin(per_token))
+        self._follow(tried[best])
+        self.uses_drafter = per_token[best] < self._without_drafter_s(tried[best].context)
 
     def plan(self, batch: Batch) -> Plan:
         if not self.uses_drafter:
@@ -73,27 +75,43 @@ class Oracle:
         return Plan(num_draft_tokens=depth, num_verify_tokens=batch.num_draft_tokens)
 
     def observe(self, step: Step) -> None:
-        """Follow the batch's operating point and replan the time to go at growing intervals."""
-        if not step.num_requests:
-            return
-        self._seen += 1
-        context = step.num_context_tokens / step.num_requests
-        self._operation = self._operation.after(step.num_verify_tokens, context)
-        if self._seen in _REPLAN_AT:
-            self._replan()
+        pass
 
-    def _replan(self) -> None:
-        to_go = time_to_go(self._trace, self._config, self._operation)
+    def _follow(self, operation: Operation) -> None:
+        to_go = time_to_go(self._trace, self._config, operation)
         self._to_go, self._to_go_width = to_go.ravel(), to_go.shape[1]
 
-    def _drafter_pays(self) -> bool:
-        """Whether the trace takes less time with the drafter than with one token a step and no drafter."""
-        number, context = self._config.max_num_seqs, self._operation.context * self._config.max_num_seqs
-        latency = self._config.latency
-        step_s = float(latency.verify_s(number, number, context) + latency.host_s(number, False))
-        without_s = step_s / number * float((self._trace.num_output_tokens - 1).sum())
-        first = np.arange(self._trace.num_requests) * self._to_go_width + 1
-        return float(self._to_go[first].sum()) < without_s
+    def _rehearsed_s(self, operation: Operation) -> float:
+        """Seconds per token of a full batch, begun anywhere in its requests, at the prices of the operating point."""
+        self._follow(operation)
+        config, trace, number = self._config, self._trace, self._config.max_num_seqs
+        rng = np.random.default_rng(config.seed)
+        long_enough = np.flatnonzero(trace.num_output_tokens > 1)
+        if not len(long_enough):
+            return np.inf
+        row = rng.choice(long_enough, number)
+        position = rng.integers(1, trace.num_output_tokens[row])
+        context = int(operation.context * number)
+        host_s, spent_s, tokens = float(config.latency.host_s(number, True)), 0.0, 0
+        for step in range(_REHEARSED_STEPS):
+            drafted = self._choose(row, position, context)
+            passes = requests_per_pass(drafted[None], config.max_draft_tokens)
+            emitted = np.minimum(drafted, trace.num_accepted[trace.offsets[row] + position]) + 1
+            if step >= _UNCOUNTED_STEPS:
+                target_s = float(row_s(config, number + int(drafted.sum()), number, context))
+                spent_s += target_s + float(draft_passes_s(config, passes, context)[0]) + host_s
+                tokens += int(emitted.sum())
+            position = position + emitted
+            done = position >= trace.num_output_tokens[row]
+            row = np.where(done, rng.choice(long_enough, number), row)
+            position = np.where(done, 1, position)
+        return spent_s / tokens
+
+    def _without_drafter_s(self, context: float) -> float:
+        """Seconds per token of a full batch with no drafter loaded."""
+        number, latency = self._config.max_num_seqs, self._config.latency
+        step_s = latency.verify_s(number, number, context * number) + latency.host_s(number, False)
+        return float(step_s) / number
 
     def _choose(self, row: IntArray, position: IntArray, context: int) -> IntArray:
         """Draft tokens per request (n,) for its next step: the cheapest of many prices, caps and shares of drafters."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from lightspec_bench.core import Batch, BenchError, ConfidenceAge, EngineConfig, IntArray, Plan, Step
+from lightspec_bench.core import Batch, ConfidenceAge, EngineConfig, IntArray, Plan, Step
+from lightspec_bench.planners.batch_depth import verify_all
+from lightspec_bench.planners.schedule_grid import parse_grid
 
 # The example of the pull request that brought schedules to vLLM (#32374, Llama-3.1-8B with EAGLE).
 DEFAULT_RANGES: list[list[int]] = [[1, 16, 3], [64, 128, 2], [256, 256, 0]]
+ContextKey: TypeAlias = Literal["mean", "median", "max"]
+_CONTEXT_OF_BATCH: dict[ContextKey, Callable[[IntArray], Any]] = {"mean": np.mean, "median": np.median, "max": np.max}
 
 
 class Schedule:
@@ -20,63 +22,46 @@ class Schedule:
 
     `ranges` is a list of [lo, hi, K] or a mapping "lo-hi" -> K, both ends included, in any order. A size between
     two ranges takes the K of the range below it, a size above the last that of the last, and K never exceeds D.
-    Raises `BenchError` where vLLM raises: the first range does not start at 1, ranges overlap, lo > hi, K < 0.
+    Entries [lo, hi, ctx_lo, ctx_hi, K] add the context length: every batch range is paired with every context range,
+    these start at 1 and follow one another, and the last one has no end. `context` says which length stands for the
+    batch, rounded down: the mean, median or maximum over its requests. Raises `BenchError` where vLLM raises: see
+    `schedule_grid.parse_grid`.
+
+    `count_prefills` adds one to the size wherever prompt tokens share the step. vLLM as merged counts every scheduled
+    request, prefills included; near an end of a range K then flips as prompts come and go (#49548). A batch does not
+    say how many prompts share its step, so one is the least that a real engine would count.
+
+    Source: vLLM 0.32, `v1/spec_decode/dynamic/utils.py` (#32374); the context axis is that of #48944, which is open,
+    with its `ctx_agg`, mean by default. What is pending when K changes is verified whole. Not checked: how #48944
+    rounds a mean, and whether prompts that are being prefilled enter it (here they do not).
     """
 
     confidence: ClassVar[ConfidenceAge] = "none"
     requires: ClassVar[frozenset[str]] = frozenset()
     uses_drafter: ClassVar[bool] = True
 
-    def __init__(self, config: EngineConfig, ranges: list[Any] | dict[str, Any] | None = None) -> None:
-        parsed = parse_ranges(DEFAULT_RANGES if ranges is None else ranges)
-        self.table = lookup_table(parsed, config.max_num_seqs, config.max_draft_tokens)
+    def __init__(
+        self,
+        config: EngineConfig,
+        ranges: list[Any] | dict[str, Any] | None = None,
+        context: ContextKey = "mean",
+        count_prefills: bool = False,
+    ) -> None:
+        grid = parse_grid(DEFAULT_RANGES if ranges is None else ranges)
+        self.depths = grid.table(config.max_num_seqs, config.max_draft_tokens)
+        self.table: IntArray = self.depths[:, 0]  # K for 0 to max_num_seqs requests of the shortest contexts
+        self.context_starts = grid.context_starts
+        self.context, self.count_prefills = context, count_prefills
 
     def plan(self, batch: Batch) -> Plan:
-        size = min(batch.num_requests, len(self.table) - 1)
-        return Plan(int(self.table[size]), batch.num_requests + int(batch.num_draft_tokens.sum()))
+        size = batch.num_requests + (self.count_prefills and batch.num_prefill_tokens > 0)
+        return verify_all(batch, int(self.depths[min(size, len(self.depths) - 1), self._context_range(batch)]))
 
     def observe(self, step: Step) -> None:
         pass
 
-
-def parse_ranges(ranges: Sequence[Any] | Mapping[Any, Any]) -> list[tuple[int, int, int]]:
-    """Sorted, checked (lo, hi, K) triples from either spelling."""
-    rows = [_from_key(*item) for item in ranges.items()] if isinstance(ranges, Mapping) else list(ranges)
-    triples = sorted(_triple(row) for row in rows)
-    if not triples:
-        raise BenchError("schedule: ranges is empty, expected at least one [lo, hi, K]")
-    if triples[0][0] != 1:
-        raise BenchError(f"schedule: the first range {list(triples[0])} starts at {triples[0][0]}, expected 1")
-    for below, above in pairwise(triples):
-        if above[0] <= below[1]:
-            raise BenchError(
-                f"schedule: ranges {list(below)} and {list(above)} overlap, expected a start above {below[1]}"
-            )
-    return triples
-
-
-def lookup_table(triples: Sequence[tuple[int, int, int]], max_num_seqs: int, max_draft_tokens: int) -> IntArray:
-    """K for 0 to `max_num_seqs` requests, shape (max_num_seqs + 1,); an empty step takes the K of one request."""
-    starts = np.array([lo for lo, _, _ in triples])
-    depths = np.minimum([k for _, _, k in triples], max_draft_tokens).astype(np.int64)
-    sizes = np.maximum(np.arange(max_num_seqs + 1), 1)
-    return depths[np.searchsorted(starts, sizes, side="right") - 1]
-
-
-def _from_key(key: Any, depth: Any) -> list[Any]:
-    match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", str(key))
-    if match is None:
-        raise BenchError(f"schedule: range {key!r} is not a batch-size range, expected 'lo-hi' such as '1-16'")
-    return [int(match[1]), int(match[2] or match[1]), depth]
-
-
-def _triple(row: Any) -> tuple[int, int, int]:
-    whole = isinstance(row, Sequence) and len(row) == 3 and all(type(value) is int for value in row)
-    if not whole:
-        raise BenchError(f"schedule: range {row!r} is not three whole numbers, expected [lo, hi, K]")
-    lo, hi, depth = row
-    if not 1 <= lo <= hi:
-        raise BenchError(f"schedule: range {list(row)} goes from {lo} to {hi}, expected 1 <= lo <= hi")
-    if depth < 0:
-        raise BenchError(f"schedule: range {list(row)} has K {depth}, expected at least 0")
-    return lo, hi, depth
+    def _context_range(self, batch: Batch) -> int:
+        if len(self.context_starts) == 1 or not batch.num_requests:
+            return 0
+        length = int(_CONTEXT_OF_BATCH[self.context](batch.num_context_tokens))
+        return max(int(np.searchsorted(self.context_starts, length, side="right")) - 1, 0)

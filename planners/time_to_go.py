@@ -6,7 +6,7 @@ With those prices the requests are independent, and each one's best path is a sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,16 +23,6 @@ class Operation:
     passes: FloatArray
     context: float
 
-    def after(self, drafted: IntArray, context: float) -> Operation:
-        """The running mean, over about 200 steps, once a step verified `drafted` (N,) tokens."""
-        passes = requests_per_pass(drafted[None], len(self.passes))[0] / len(drafted)
-        return Operation(
-            self.num_requests + 0.005 * (len(drafted) - self.num_requests),
-            self.depth + 0.005 * (float(drafted.mean()) - self.depth),
-            self.passes + 0.005 * (passes - self.passes),
-            self.context + 0.005 * (context - self.context),
-        )
-
 
 def requests_per_pass(drafted: IntArray, max_draft_tokens: int) -> IntArray:
     """(combinations, N) -> (combinations, D): requests that draft at least j + 1 tokens."""
@@ -42,25 +32,25 @@ def requests_per_pass(drafted: IntArray, max_draft_tokens: int) -> IntArray:
     return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
 
 
-def settled(trace: Trace, config: EngineConfig, rounds: int = 4) -> Operation:
-    """The operating point of a full batch whose requests all follow their best paths, at the prices it makes."""
+def operations(trace: Trace, config: EngineConfig, rounds: int = 6) -> list[Operation]:
+    """Operating points of a full batch whose requests all follow their best paths, closing in on the one where these
+    paths make the prices they follow: the more is verified, the dearer is a row and the less is drafted. Where costs
+    jump there is none, so all that were tried are given, the last one nearest.
+    """
     depth = config.max_draft_tokens
     context = float((trace.num_prompt_tokens + trace.num_output_tokens / 2).mean())
     accepted = np.minimum(trace.num_accepted, depth).astype(np.int64)
     passes = requests_per_pass(accepted[None], depth)[0] / len(accepted)
-    operation = Operation(config.max_num_seqs, float(accepted.mean()), passes, context)
+    least, most = 0.0, float(accepted.mean())
+    tried = [Operation(config.max_num_seqs, most, passes, context)]
     for _ in range(rounds):
-        drafted = _follow(trace, config, operation)
-        passes = requests_per_pass(drafted[None], depth)[0] / max(len(drafted), 1)
+        here = tried[-1]
+        drafted = _follow(trace, config, here)
         mean = float(drafted.mean()) if len(drafted) else 0.0
-        # Half way, because dear rows are left out and then become cheap.
-        operation = Operation(
-            operation.num_requests,
-            (operation.depth + mean) / 2,
-            (operation.passes + passes) / 2,
-            context,
-        )
-    return operation
+        least, most = (here.depth, most) if mean > here.depth else (least, here.depth)
+        passes = requests_per_pass(drafted[None], depth)[0] / max(len(drafted), 1)
+        tried.append(replace(here, depth=(least + most) / 2, passes=(here.passes + passes) / 2))
+    return tried
 
 
 def _follow(trace: Trace, config: EngineConfig, operation: Operation) -> IntArray:
@@ -134,10 +124,27 @@ def _cost_by_depth(config: EngineConfig, operation: Operation) -> FloatArray:
     context = operation.context * number
     others, weight = _others(number, operation.depth)
     depth = np.arange(config.max_draft_tokens + 1)
-    mine = weight @ row_s(config, others[:, None] + 1.0 + depth, number, context)
+    rows = others[:, None] + 1.0 + depth
+    if number > 1.0:
+        mine = weight @ _convex_row_s(config, rows, number, context)
+    else:  # alone, a request meets every step of a staircase
+        mine = weight @ row_s(config, rows, number, context)
     usual = np.interp(operation.depth, depth, mine)
     shared = (usual + float(config.latency.host_s(number, True))) / number
     return np.asarray(shared + (mine - usual) + _pass_shares(config, operation, number, context))
+
+
+def _convex_row_s(config: EngineConfig, rows: FloatArray, number: float, context: float) -> FloatArray:
+    """`row_s` from below, by the convex curve that touches it: beyond a cliff rows cost what going there costs, so
+    that nobody's rows look cheap because the others' are already over it."""
+    grid = np.arange(np.floor(rows.min()), np.ceil(rows.max()) + 1.0)
+    seconds = row_s(config, grid, number, context)
+    corners = [0]
+    for i in range(1, len(grid)):
+        while len(corners) > 1 and _above(grid, seconds, corners[-2], corners[-1], i):
+            corners.pop()
+        corners.append(i)
+    return np.interp(rows, grid[corners], seconds[corners])
 
 
 def _others(number: float, depth: float) -> tuple[FloatArray, FloatArray]:
@@ -150,6 +157,11 @@ def _others(number: float, depth: float) -> tuple[FloatArray, FloatArray]:
     rows = np.arange(max(np.rint(mean - 2.5 * spread), np.rint(number - 1.0)), np.rint(mean + 2.5 * spread) + 1.0)
     weight = np.exp(-0.5 * ((rows - mean) / spread) ** 2)
     return rows, weight / weight.sum()
+
+
+def _above(x: FloatArray, y: FloatArray, a: int, b: int, c: int) -> bool:
+    """Whether point b lies on or above the line from a to c."""
+    return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
 
 
 def _pass_shares(config: EngineConfig, operation: Operation, number: float, context: float) -> FloatArray:

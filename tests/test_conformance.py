@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from lightspec_bench.conformance import check_planner
-from lightspec_bench.core import Batch, BenchError, EngineConfig, Plan, Step, Trace
+from lightspec_bench.core import Batch, BenchError, EarlyExit, EngineConfig, Plan, Step, Trace
 
 
 @pytest.mark.parametrize(
-    "spec", ["none", "static", "static:k=0", "schedule:ranges=[[1,3,4],[4,8,1]]", "lightspec-reference", "dspark"]
+    "spec",
+    [
+        "none",
+        "static",
+        "static:k=0",
+        "schedule:ranges=[[1,3,4],[4,8,1]]",
+        "lightspec-reference",
+        "dspark",
+        "clamp:most=4,planner=(dwell:planner=acceptance-target)",
+    ],
 )
 def test_the_planners_here_are_sound(spec: str) -> None:
     assert check_planner(spec) == []
@@ -144,6 +154,157 @@ class KeepsRequests(Sound):
         return Plan(int(alike), batch.num_requests)
 
 
+class NeedsTheEngineIdle(Sound):
+    """Takes prompt tokens in its step for an error."""
+
+    def plan(self, batch: Batch) -> Plan:
+        if batch.num_prefill_tokens:
+            raise ValueError("prefill")
+        return super().plan(batch)
+
+
+class KeepsAReference(Sound):
+    """Compares the requests with those of the step before, but kept the engine's array instead of a copy."""
+
+    def plan(self, batch: Batch) -> Plan:
+        before, self.kept = self.kept, batch
+        alike = before is not None and np.array_equal(before.request_id, batch.request_id)
+        return Plan(1 + int(alike and self.most > 1), batch.num_requests)
+
+
+class KeepsAStep(Sound):
+    """The same with a step's outcome."""
+
+    def plan(self, batch: Batch) -> Plan:
+        steps = vars(self).setdefault("steps", [])
+        return Plan(
+            min(self.most, int(steps[-1].num_accepted_tokens.sum()) if steps else 0),
+            batch.num_requests + int(batch.num_draft_tokens.sum()),
+        )
+
+    def observe(self, step: Step) -> None:
+        vars(self).setdefault("steps", []).append(step)
+        del vars(self)["steps"][:-1]
+
+
+class ReusesItsPlan(Sound):
+    """One array for the plans of all steps."""
+
+    def plan(self, batch: Batch) -> Plan:
+        buffer = vars(self).setdefault("buffer", np.zeros(99, dtype=np.int64))
+        buffer[:] = batch.step % (self.most + 1)
+        return Plan(buffer[: batch.num_requests], batch.num_requests)
+
+
+class ChangesItsPlan(Sound):
+    def plan(self, batch: Batch) -> Plan:
+        self.depths = np.full(batch.num_requests, 1)
+        return Plan(self.depths, batch.num_requests)
+
+    def observe(self, step: Step) -> None:
+        self.depths[:1] = 0
+
+
+class NeverForgets(Sound):
+    """A dictionary entry for every request it ever saw."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self.history: dict[int, int] = {}
+
+    def observe(self, step: Step) -> None:
+        accepted = step.num_accepted_tokens.tolist()
+        self.history.update(zip(step.request_id.tolist(), accepted, strict=True))
+
+
+class NeverForgetsSteps(Sound):
+    """Every step, in a list inside another object."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self.log = Log([])
+
+    def observe(self, step: Step) -> None:
+        self.log.steps.append(step)
+
+
+@dataclass
+class Log:
+    steps: list[Step]
+
+
+class RemembersSome(NeverForgets):
+    """A bounded number of requests is a cache, not a leak."""
+
+    def observe(self, step: Step) -> None:
+        super().observe(step)
+        while len(self.history) > 500:
+            del self.history[next(iter(self.history))]
+
+
+class ExitsUnasked(Sound):
+    """Lets the drafter stop by a confidence that not every engine records."""
+
+    def plan(self, batch: Batch) -> Plan:
+        return replace(super().plan(batch), early_exit=EarlyExit("confidence", 0.5))
+
+
+class ExitsAsked(ExitsUnasked):
+    """Per request, by batch order; `requires` and the age depend on an option."""
+
+    requires = frozenset()
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self.requires = frozenset({"confidence"})  # type: ignore[misc]
+
+    def plan(self, batch: Batch) -> Plan:
+        threshold = np.linspace(0.1, 0.9, batch.num_requests)
+        return replace(super().plan(batch), early_exit=EarlyExit("product", threshold, min_draft_tokens=1))
+
+
+class ExitsForOneTooMany(ExitsAsked):
+    def plan(self, batch: Batch) -> Plan:
+        threshold = np.linspace(0.1, 0.9, batch.num_requests + 1)
+        return replace(super().plan(batch), early_exit=EarlyExit("product", threshold))
+
+
+class ExitsByNumber(ExitsAsked):
+    def plan(self, batch: Batch) -> Plan:
+        return replace(super().plan(batch), early_exit=0.5)  # type: ignore[arg-type]
+
+
+class ExitsOutOfRange(ExitsAsked):
+    def plan(self, batch: Batch) -> Plan:
+        return replace(super().plan(batch), early_exit=EarlyExit("confidence", 1.5))
+
+
+class ExpectsFullDrafts(ExitsAsked):
+    """Believes that drafts are as long as they were planned, whatever its exit rule does."""
+
+    confidence = "current"
+
+    def plan(self, batch: Batch) -> Plan:
+        if not set(batch.num_draft_tokens.tolist()) <= {0, self.depth}:
+            raise ValueError("a short draft")
+        return super().plan(batch)
+
+
+class ChangesItsMind(Sound):
+    def observe(self, step: Step) -> None:
+        self.confidence = "current"  # type: ignore[misc]
+
+
+class SharesState(Sound):
+    """Counts in a class variable, so a second run goes on where the first one ended."""
+
+    count: ClassVar[list[int]] = []
+
+    def plan(self, batch: Batch) -> Plan:
+        self.count.append(1)
+        return Plan(len(self.count) % (self.most + 1), batch.num_requests)
+
+
 class BreaksInObserve(Sound):
     def observe(self, step: Step) -> None:
         raise KeyError(step.index)
@@ -179,6 +340,19 @@ START = "requests come and go, lag 0"
         (ChangesStep, "observe() changes step.num_accepted_tokens, expected it to leave what it is given alone"),
         (Peeks, "the plan of step 0 changes with outcomes of step 0 and later"),
         (KeepsRequests, "plan() raises ValueError: operands could not be broadcast together"),
+        (SharesState, "two drives with the same seed differ in the plan of step 0"),
+        (KeepsAReference, "the plan of step"),
+        (KeepsAStep, "the plan of step"),
+        (ReusesItsPlan, "plan() changes the plan that was returned before, expected it to leave a plan alone"),
+        (ChangesItsPlan, "observe() changes the plan that was returned before, expected it to leave a plan alone"),
+        (NeverForgets, "history holds 2"),
+        (NeverForgetsSteps, "log holds 2"),
+        (ExitsUnasked, "early_exit looks at confidence, expected requires to name 'confidence'"),
+        (ExitsForOneTooMany, "planner ExitsForOneTooMany: early_exit.threshold has shape ["),
+        (ExitsByNumber, "planner ExitsByNumber: early_exit is 0.5, expected an EarlyExit or None"),
+        (ExitsOutOfRange, "plan() raises BenchError: early_exit.threshold is 1.5, expected 0 to 1"),
+        (ExpectsFullDrafts, f"plan() raises ValueError: a short draft ({START}"),
+        (ChangesItsMind, "confidence is 'none' when built and 'current' later, expected it to stay"),
         (BreaksInObserve, f"observe() raises KeyError: 0 ({START}"),
         (BreaksWhenBuilt, f"constructor raises ZeroDivisionError: no luck ({START}"),
         (DraftsWithoutADrafter, f"num_draft_tokens is 2, expected 0 as uses_drafter is False ({START}"),
@@ -192,6 +366,7 @@ def test_each_fault_has_its_sentence(planner: type, finding: str) -> None:
     ("planner", "findings"),
     [
         (TooDeep, ["planner TooDeep: num_draft_tokens is 2, expected 0 to 1 (one draft token (D = 1), lag 0"]),
+        (NeedsTheEngineIdle, ["plan() raises ValueError: prefill (prompts share steps, requests wait, lag 0"]),
         (
             NeedsARequest,
             [
@@ -219,9 +394,22 @@ def test_rare_batches_are_met(planner: type, place: str) -> None:
     assert any(fault.startswith("plan() raises") and place in fault for fault in faults(planner)), faults(planner)
 
 
+@pytest.mark.parametrize("planner", [KeepsAReference, KeepsAStep])
+def test_references_are_told_apart_from_other_faults(planner: type) -> None:
+    assert all(
+        "changes when arrays of earlier batches and steps are reused, expected a copy" in fault
+        for fault in faults(planner)
+    )
+
+
+@pytest.mark.parametrize("planner", [RemembersSome, ExitsAsked])
+def test_what_may_look_like_a_fault_passes(planner: type) -> None:
+    assert check_planner(planner) == []
+
+
 def test_a_fault_in_many_places_is_said_once() -> None:
     (finding,) = check_planner(Undecided)
-    assert finding == "plan() returns None, expected a Plan (requests come and go, lag 0, and 17 more)"
+    assert finding == "plan() returns None, expected a Plan (requests come and go, lag 0, and 22 more)"
 
 
 class Undeclared:
@@ -231,23 +419,37 @@ class Undeclared:
 
 class Misdeclared(Sound):
     confidence = "fresh"
-    requires = frozenset({"logits"})
+    requires = "entropy"
     uses_drafter = "yes"
 
 
 def test_declarations() -> None:
     assert check_planner(Undeclared) == [
-        "class attribute confidence is missing, expected one of none, lagged, current",
-        "class attribute requires is missing, expected a frozenset of 'confidence' and 'entropy'",
-        "class attribute uses_drafter is missing, expected True or False",
+        "attribute confidence is missing, expected one of none, lagged, current",
+        "attribute requires is missing, expected a frozenset of words such as 'confidence'",
+        "attribute uses_drafter is missing, expected True or False",
         "method plan() is missing",
         "method observe() is missing",
     ]
     assert check_planner(Misdeclared) == [
-        "class attribute confidence is 'fresh', expected one of none, lagged, current",
-        "class attribute requires is frozenset({'logits'}), expected a frozenset of 'confidence' and 'entropy'",
-        "class attribute uses_drafter is 'yes', expected True or False",
+        "attribute confidence is 'fresh', expected one of none, lagged, current",
+        "attribute requires is 'entropy', expected a frozenset of words such as 'confidence'",
+        "attribute uses_drafter is 'yes', expected True or False",
     ]
+
+
+class NeedsLogits(Sound):
+    """Whether it can be checked depends on its option."""
+
+    def __init__(self, config: EngineConfig, approximate: bool = False) -> None:
+        super().__init__(config)
+        self.requires = frozenset({"confidence"} if approximate else {"kl_divergence"})  # type: ignore[misc]
+
+
+def test_a_signal_that_no_rehearsal_has() -> None:
+    assert check_planner(NeedsLogits, options={"approximate": True}) == []
+    with pytest.raises(BenchError, match="NeedsLogits needs kl_divergence, which no rehearsal has, expected options"):
+        check_planner(NeedsLogits)
 
 
 class ReadsTrace(Sound):
@@ -260,6 +462,9 @@ class ReadsTrace(Sound):
     [
         ("oracle", r"planner oracle reads the trace it runs on \(constructor parameter 'trace'\)"),
         (ReadsTrace, "planner .*:ReadsTrace reads the trace it runs on"),
+        ("clamp:planner=oracle", "clamp: planner oracle reads the trace it runs on"),
+        ("clamp:planner=(static:k=12)", "static: k is 12, expected 0 to 11"),
+        ("json:JSONDecodeError", "its constructor takes 'msg' first, expected 'config'"),
         ("statik", "unknown planner 'statik', did you mean 'static'"),
         ("static:q=3", "static: unknown option 'q', expected one of k"),
         ("static:k=12", "static: k is 12, expected 0 to 11"),
