@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightspec_bench.core import BenchError
 from lightspec_bench.experiment import Outcome, run_suite
 from lightspec_bench.results import Results, document, make_results
 from lightspec_bench.suite import Conditions, Suite, check_suite, read_suite
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def run_command(
@@ -123,8 +126,7 @@ def _show(folder: Path, results: Results, all_static: bool, json_output: bool, k
         return
     from rich.console import Console
 
-    from lightspec_bench.reports.table import published_table, tables
-    from lightspec_bench.reports.verdict import verdicts
+    from lightspec_bench.reports.table import published_table
 
     console = Console() if sys.stdout.isatty() else Console(width=160)
     published = results.suite.published
@@ -133,14 +135,33 @@ def _show(folder: Path, results: Results, all_static: bool, json_output: bool, k
         for note in published.notes:
             console.print(f"- {note}", highlight=False, markup=False)
     if all_static or not published:
-        for table in tables(results.comparison, console.width, all_static, results.suite.planners):
-            console.print(table)
-        for verdict in verdicts(results.comparison):
-            console.print(verdict.text, highlight=False, markup=False)
+        _show_comparison(console, results, all_static)
     for note in results.notes:
         console.print(note, style="yellow", highlight=False, markup=False)
     if kept:
         console.print(f"report: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _show_comparison(console: Console, results: Results, all_static: bool) -> None:
+    """Tables of single cells, unless there are many planners; the ranking; and the answers."""
+    from lightspec_bench.reports.columns import origin_label
+    from lightspec_bench.reports.ranking import losing_sentences
+    from lightspec_bench.reports.selection import are_many
+    from lightspec_bench.reports.table import ranking_table, tables
+    from lightspec_bench.reports.verdict import verdicts
+
+    comparison, many = results.comparison, are_many(results.comparison)
+    if all_static or not many:
+        for table in tables(comparison, console.width, all_static, results.suite.planners):
+            console.print(table)
+    if results.ranking["num_cells"].max() > 1:
+        console.print(ranking_table(results.ranking, origin_label(comparison)))
+    sentences = losing_sentences(comparison)
+    if many and not all_static:
+        where = f"at {len(sentences)} places some planner loses to no speculation"
+        sentences = [f"The report has the tables of single cells, as has --all-static; {where}, named there."]
+    for sentence in (*sentences, *(verdict.text for verdict in verdicts(comparison))):
+        console.print(sentence, highlight=False, markup=False)
 
 
 def _unkept(made: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from typing import Any, cast
 from lightspec_bench.check import check_requires
 from lightspec_bench.core import BenchError, Drafter, EngineConfig, LatencyModel, Planner, Run, Trace
 from lightspec_bench.environment import environment
+from lightspec_bench.errors import PluginError
 from lightspec_bench.latency_file import load_latency
-from lightspec_bench.registry import make_planner, reads_trace
+from lightspec_bench.measured import Measured
+from lightspec_bench.registry import make_planner, named, reads_trace, shown
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
@@ -37,6 +39,10 @@ class Outcome:
 
 class Unsuitable(BenchError):
     """A planner cannot be built for a cell: it lacks something, or an option does not fit."""
+
+
+class Lacking(Unsuitable):
+    """The trace has not what a planner requires, however it is set up."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -79,15 +85,23 @@ def cell_load(cell: Cell) -> Load:
 
 
 def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
-    """The cell's trace, engine and planner. Raises `Unsuitable` where the planner does not fit the trace."""
+    """The cell's trace, engine and planner.
+
+    Raises `Unsuitable` where the planner does not fit the trace, `PluginError` where it is broken.
+    """
     trace, latency = _trace(cell.trace_spec or cell.trace), _latency(cell.latency_spec or cell.latency)
     drafter = Drafter(trace.info.drafter_kind, trace.max_draft_tokens)
     config = EngineConfig(drafter, latency, cell.concurrency, cell.conditions.lag_steps, cell.seed)
     try:
         planner = make_planner(cell.planner, config, trace)
-        check_requires(planner.requires, trace, cell.planner)
+    except PluginError:
+        raise
     except BenchError as error:
         raise Unsuitable(str(error)) from error
+    try:
+        check_requires(planner.requires, trace, cell.planner)
+    except BenchError as error:
+        raise Lacking(str(error)) from error
     return trace, config, planner
 
 
@@ -100,7 +114,10 @@ def run_cell(cell: Cell, keep_steps: bool = True) -> Run:
     options = simulator_options(cell.conditions, keep_steps)
     if reads_trace(type(planner)):
         options = replace(options, planner_time="off")
-    run = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
+    try:
+        run = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
+    except BenchError as error:
+        raise named(cell.planner, error) from error
     latency = config.latency
     settings = cell.settings | {
         "trace_info": asdict(trace.info),
@@ -119,19 +136,22 @@ def _run_and_keep(cell: Cell, folder: Path) -> Outcome:
     except BenchError as error:
         return Outcome(cell.key, "failed", str(error))
     except Exception as error:  # a third party's planner may raise anything
-        return Outcome(cell.key, "failed", f"{cell.planner}: {type(error).__name__}: {error}")
+        return Outcome(cell.key, "failed", f"{cell.planner}: {shown(error)}")
     return Outcome(cell.key, "done")
 
 
 def suite_cells(suite: Suite) -> list[Cell]:
     """The suite's cells. Loads every trace and latency model, so that a wrong name fails here."""
+    if suite.measured is not None:
+        return list(suite.cells(dict.fromkeys(suite.traces, suite.measured.max_static or 0)))
     for latency in suite.latencies:
         _latency(suite.spec(latency))
     return list(suite.cells({trace: _max_draft_tokens(suite.spec(trace)) for trace in suite.traces}))
 
 
 def check_fit(suite: Suite) -> None:
-    """Raise the reason where a planner that the suite names fits none of its traces, or its load makes no sense."""
+    """Raise the reason where a planner that the suite names can be built for none of its traces, or its load makes no
+    sense. One that a trace lacks something for is no mistake: its cells are skipped, with the reason."""
     for latency in suite.latencies:
         simulator_options(suite.conditions_at.get(latency, suite.conditions))
     for planner in suite.planners:
@@ -141,6 +161,8 @@ def check_fit(suite: Suite) -> None:
             cell_load(cell)
             try:
                 build(cell)
+                break
+            except (PluginError, Lacking):  # found again by its cells, which fail or are skipped
                 break
             except Unsuitable as error:
                 reasons.append(error)
@@ -205,6 +227,7 @@ def stored_suite(folder: Path) -> Suite:
             specs=document["specs"],
             conditions_at={name: Conditions(**own) for name, own in document["conditions_at"].items()},
             published=published_from(document["published"], str(path)) if document["published"] else None,
+            measured=Measured(**document["measured"]) if document.get("measured") else None,
         )
     except (KeyError, TypeError) as error:
         raise BenchError(f"{path}: is not a suite: {error!r}") from error

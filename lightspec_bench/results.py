@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 import pandas as pd
 
 from lightspec_bench.core import BenchError, Run
+from lightspec_bench.describe import Description, describe
 from lightspec_bench.experiment import stored_runs, stored_suite, suite_cells
 from lightspec_bench.files import write_atomically
 from lightspec_bench.reports.cells import CELL, is_dynamic, request_rows
 from lightspec_bench.reports.comparison import compare
 from lightspec_bench.reports.metrics import summarise
 from lightspec_bench.reports.published import beside
+from lightspec_bench.reports.ranking import losing, rank, with_absent
 from lightspec_bench.reports.report import write_report
 from lightspec_bench.reports.timeline import Timeline
 from lightspec_bench.store import read_json
@@ -25,10 +28,12 @@ from lightspec_bench.suite import Cell, Suite
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a folder holds: its suite, the comparison of all cells, the files made, and cells without a result."""
+    """What a folder holds: its suite, the comparison of all cells, the ranking over them, the files made, and sentences
+    on cells without a result."""
 
     suite: Suite
     comparison: pd.DataFrame
+    ranking: pd.DataFrame
     files: list[Path]
     notes: list[str]
 
@@ -36,20 +41,31 @@ class Results:
 def make_results(folder: Path) -> Results:
     """Read the folder's finished cells; write `summary.csv`, `summary.parquet`, pictures and `report.html`."""
     suite = stored_suite(folder)
-    runs = list(stored_runs(suite_cells(suite), folder))
+    cells = suite_cells(suite)
+    runs = list(stored_runs(cells, folder))
     if not runs:
         raise BenchError(f"{folder}: has no finished cell, expected at least one")
     summary = pd.DataFrame([_names(cell) | _origins(run) | summarise(run) for cell, run in runs])
     requests = pd.concat([_requests(cell, run) for cell, run in runs], ignore_index=True)
     comparison = compare(summary, requests)
+    absent = _absent(cells, folder)
+    ranking = with_absent(rank(comparison, requests), absent)
     files = [folder / "summary.csv", folder / "summary.parquet"]
     write_atomically(files[0], lambda path: summary.to_csv(path, index=False))
     write_atomically(files[1], lambda path: summary.to_parquet(path, index=False))
-    notes = _notes(folder)
-    environment = read_json(folder / "environment.json")
-    timelines = _timelines(suite, runs)
-    pages = write_report(folder, comparison, timelines, asdict(suite), environment, notes, suite.published)
-    return Results(suite, comparison, [*files, *pages], notes)
+    notes = absent_notes(absent)
+    pages = write_report(
+        folder,
+        comparison,
+        _timelines(suite, runs),
+        asdict(suite),
+        read_json(folder / "environment.json"),
+        notes,
+        suite.published,
+        ranking,
+        _descriptions(suite),
+    )
+    return Results(suite, comparison, ranking, [*files, *pages], notes)
 
 
 def _names(cell: Cell) -> dict[str, Any]:
@@ -66,12 +82,42 @@ def _requests(cell: Cell, run: Run) -> pd.DataFrame:
     return pd.DataFrame(request_rows(_names(cell), run, run.settings["num_trace_requests"]))
 
 
-def _notes(folder: Path) -> list[str]:
-    """One sentence for each reason why cells have no result."""
+def _absent(cells: Sequence[Cell], folder: Path) -> pd.DataFrame:
+    """A row per cell without a result: the columns that name it, `status` and `reason`."""
     path = folder / "outcomes.json"
-    outcomes = read_json(path) if path.exists() else []
-    reasons = Counter((o["status"], o["reason"]) for o in outcomes)
-    return [f"{count} cells {status}: {reason}" for (status, reason), count in reasons.items()]
+    by_key = {cell.key: cell for cell in cells}
+    found = [outcome for outcome in (read_json(path) if path.exists() else []) if outcome["key"] in by_key]
+    columns = [*CELL, "seed", "status", "reason"]
+    rows = [_names(by_key[o["key"]]) | {"status": o["status"], "reason": o["reason"]} for o in found]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def absent_notes(absent: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why cells have no result; planners that share one are named together."""
+    shared = [
+        _without(str(reason), str(name)) for reason, name in zip(absent["reason"], absent["planner"], strict=True)
+    ]
+    notes = []
+    for (status, reason), rows in absent.groupby(["status", pd.Series(shared, index=absent.index)], sort=False):
+        planners = list(rows["planner"].unique())
+        alone = f"{len(rows)} cells {status}: {rows['reason'].iloc[0]}"
+        together = f"{len(rows)} cells {status}: {', '.join(planners)}: each {reason}"
+        notes.append(alone if len(planners) == 1 else together)
+    return notes
+
+
+def _without(reason: str, planner: str) -> str:
+    """A reason without the planner that begins it."""
+    return reason.removeprefix(planner).lstrip(": ")
+
+
+def _descriptions(suite: Suite) -> list[Description]:
+    """Of every planner the suite names that can still be imported."""
+    found = []
+    for planner in dict.fromkeys(("none", "static", *suite.planners) if suite.every_static else suite.planners):
+        with contextlib.suppress(BenchError):
+            found.append(describe(planner))
+    return found
 
 
 def _timelines(suite: Suite, runs: Sequence[tuple[Cell, Run]]) -> list[Timeline]:
@@ -97,14 +143,31 @@ def _timelines(suite: Suite, runs: Sequence[tuple[Cell, Run]]) -> list[Timeline]
 
 
 def document(folder: Path, results: Results) -> dict[str, Any]:
-    """The results as JSON values: one object per planner and place, NaN as null."""
-    rows = results.comparison.astype(object).where(results.comparison.notna(), None)
+    """The results as JSON values: `cells` per planner and place, the `ranking`, who is `losing_to_none` in which cell,
+    and the `planners` as declared; NaN as null."""
     published = results.suite.published
     beside_published = {"published": [asdict(g) for g in beside(results.comparison, published)]} if published else {}
     return {
         "folder": str(folder),
         "files": [str(path) for path in results.files],
-        "cells": rows.to_dict(orient="records"),
+        "cells": _values(results.comparison),
+        "ranking": _values(results.ranking),
+        "losing_to_none": _values(losing(results.comparison)),
+        "planners": [_json(description.document) for description in _descriptions(results.suite)],
         **beside_published,
         "notes": results.notes,
     }
+
+
+def _values(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON values, NaN as None."""
+    return [{str(key): value for key, value in row.items()} for row in _nulls(frame).to_dict(orient="records")]
+
+
+def _nulls(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype(object).where(frame.notna(), None)
+
+
+def _json(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what JSON cannot say as text."""
+    return dict(json.loads(json.dumps(document, default=str)))

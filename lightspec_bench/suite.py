@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from lightspec_bench import __version__
 from lightspec_bench.core import BenchError
-from lightspec_bench.registry import check_options, did_you_mean, options_of, parse_spec, resolve
+from lightspec_bench.errors import PluginError
+from lightspec_bench.measured import Measured
+from lightspec_bench.registry import check_spec, did_you_mean
 from lightspec_bench.reports.cells import NO_SPECULATION, static_depth
 from lightspec_bench.reports.published import Claim, Input, Published
+from lightspec_bench.settings import list_of, mapping, read_yaml, record, typed
 
-_T = TypeVar("_T")
 SUITES = Path(__file__).parent / "suites"
 
 
@@ -38,6 +40,10 @@ class Conditions:
     catch_up: str = "each_step"
     planner_time: str = "measured"
     warmup_steps: int = 0
+
+
+# What the real engine does: prompts run alone, and a drafter catches up when it drafts again.
+REAL: dict[str, Any] = {"prefill": "separate", "catch_up": "on_resume"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Suite:
 
     `specs` says what to load for a trace or latency model under a name of the suite's own, `conditions_at` which
     conditions a latency model has for itself. `published` are figures of others to show beside the suite's.
+    `measured`: its cells run real models, and its one trace and latency model are names for them.
     """
 
     name: str
@@ -90,6 +97,7 @@ class Suite:
     specs: Mapping[str, str] = field(default_factory=dict)
     conditions_at: Mapping[str, Conditions] = field(default_factory=dict)
     published: Published | None = None
+    measured: Measured | None = None
 
     def spec(self, name: str) -> str:
         """What to load for a trace or latency model of the suite."""
@@ -125,34 +133,23 @@ def read_suite(name_or_path: str) -> Suite:
         path = SUITES / f"{name_or_path}.yaml"
     if not path.exists():
         raise BenchError(f"no suite {name_or_path!r}: neither a file nor a shipped one{_known(name_or_path)}")
-    return suite_from(_yaml(path), str(path), path.stem)
+    return suite_from(read_yaml(path), str(path), path.stem)
 
 
 def _known(name: str) -> str:
     return did_you_mean(name, suite_names())
 
 
-def _yaml(path: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        raise BenchError(f"{path}{where}: is not YAML: {getattr(error, 'problem', error)}") from error
-
-
 def suite_from(document: Any, source: str, name: str) -> Suite:
     """A suite from parsed YAML; `source` is named in errors."""
-    known = {f.name for f in fields(Suite)} - {"specs", "conditions_at"}
-    document = _mapping(document, known, source, "a suite")
+    if isinstance(document, dict) and "runner" in document:
+        return _with_runner(document, source, name)
+    known = {f.name for f in fields(Suite)} - {"specs", "conditions_at", "measured"}
+    document = mapping(document, known, source, "a suite")
     for key in ("traces", "latencies", "concurrencies", "planners"):
         if key not in document:
             raise BenchError(f"{source}: key {key!r} is missing, expected a list")
-    conditions = _record(Conditions, document.get("conditions") or {}, source, "conditions")
+    conditions = record(Conditions, document.get("conditions") or {}, source, "conditions")
     traces, trace_specs, _ = _named(document, "traces", conditions, source)
     latencies, latency_specs, conditions_at = _named(document, "latencies", conditions, source)
     for name in trace_specs.keys() & set(latencies) | latency_specs.keys() & set(traces):
@@ -161,10 +158,10 @@ def suite_from(document: Any, source: str, name: str) -> Suite:
         name=str(document.get("name", name)),
         traces=traces,
         latencies=latencies,
-        concurrencies=_list(document, "concurrencies", int, source),
-        planners=_list(document, "planners", str, source),
-        seeds=_list(document, "seeds", int, source) if "seeds" in document else (0,),
-        every_static=_typed(document.get("every_static", True), "every_static", (bool,), source),
+        concurrencies=list_of(document, "concurrencies", int, source),
+        planners=list_of(document, "planners", str, source),
+        seeds=list_of(document, "seeds", int, source) if "seeds" in document else (0,),
+        every_static=typed(document.get("every_static", True), "every_static", (bool,), source),
         conditions=conditions,
         specs=trace_specs | latency_specs,
         conditions_at=conditions_at,
@@ -174,11 +171,64 @@ def suite_from(document: Any, source: str, name: str) -> Suite:
     return suite
 
 
+def _with_runner(document: dict[str, Any], source: str, name: str) -> Suite:
+    """A suite that says which runner: simulated, or torch with the keys of `Measured` beside its own."""
+    document = dict(document)
+    runner = document.pop("runner")
+    if runner == "simulated":
+        return suite_from(document, source, name)
+    if runner != "torch":
+        raise BenchError(f"{source}: runner is {runner!r}, expected simulated or torch")
+    own = {f.name for f in fields(Measured)}
+    lists = {"name", "concurrencies", "planners", "seeds", "every_static", "conditions"}
+    document = mapping(document, own | lists, source, "a measured suite")
+    what = record(Measured, {key: value for key, value in document.items() if key in own}, source, "a measured suite")
+    for key in ("concurrencies", "planners"):
+        if key not in document:
+            raise BenchError(f"{source}: key {key!r} is missing, expected a list")
+    conditions = record(Conditions, REAL | (document.get("conditions") or {}), source, "conditions")
+    suite = measured_suite(
+        what,
+        list_of(document, "concurrencies", int, source),
+        list_of(document, "planners", str, source),
+        list_of(document, "seeds", int, source) if "seeds" in document else (0,),
+        conditions,
+        typed(document.get("every_static", True), "every_static", (bool,), source),
+        str(document.get("name", name)),
+    )
+    check_suite(suite, source)
+    return suite
+
+
+def measured_suite(
+    what: Measured,
+    concurrencies: tuple[int, ...],
+    planners: tuple[str, ...],
+    seeds: tuple[int, ...] = (0,),
+    conditions: Conditions | None = None,
+    every_static: bool = True,
+    name: str = "measured",
+) -> Suite:
+    """The suite of a measured run: one workload on one machine. A seed is a repeat, with its own order of requests."""
+    return Suite(
+        name,
+        (what.workload,),
+        (what.machine,),
+        concurrencies,
+        planners,
+        seeds,
+        every_static,
+        conditions or Conditions(**REAL),
+        specs={what.workload: what.spec},
+        measured=what,
+    )
+
+
 def check_suite(suite: Suite, source: str) -> None:
     """Every planner, option, concurrency, seed and claim must make sense before the first cell runs."""
     for planner in suite.planners:
-        name, options = parse_spec(planner)
-        check_options(name, options, options_of(resolve("planner", name)))
+        with suppress(PluginError):  # a broken plug-in ends its own cells
+            check_spec(planner)
     for concurrency in suite.concurrencies:
         if concurrency < 1:
             raise BenchError(f"{source}: concurrencies has {concurrency}, expected at least 1")
@@ -195,16 +245,16 @@ def check_suite(suite: Suite, source: str) -> None:
 
 def published_from(document: Any, source: str) -> Published:
     """The published figures of a suite from parsed YAML or JSON; `source` is named in errors."""
-    document = _mapping(document, {f.name for f in fields(Published)}, source, "published")
+    document = mapping(document, {f.name for f in fields(Published)}, source, "published")
     for key in ("name", "source", "claims"):
         if key not in document:
             raise BenchError(f"{source}: published has no key {key!r}, expected one")
     return Published(
-        name=_typed(document["name"], "name", (str,), source),
-        source=_typed(document["source"], "source", (str,), source),
-        claims=tuple(_record(Claim, claim, source, "a claim") for claim in _items(document, "claims", source)),
-        inputs=tuple(_record(Input, each, source, "an input") for each in _items(document, "inputs", source)),
-        notes=tuple(_typed(note, "notes", (str,), source) for note in _items(document, "notes", source)),
+        name=typed(document["name"], "name", (str,), source),
+        source=typed(document["source"], "source", (str,), source),
+        claims=tuple(record(Claim, claim, source, "a claim") for claim in _items(document, "claims", source)),
+        inputs=tuple(record(Input, each, source, "an input") for each in _items(document, "inputs", source)),
+        notes=tuple(typed(note, "notes", (str,), source) for note in _items(document, "notes", source)),
     )
 
 
@@ -223,8 +273,8 @@ def _named(
     A latency model under a name may be a mapping itself: `latency`, its spec, and conditions of its own.
     """
     if not isinstance(document[key], dict):
-        return _list(document, key, str, source), {}, {}
-    entries = _mapping(document[key], set(document[key]), source, key)
+        return list_of(document, key, str, source), {}, {}
+    entries = mapping(document[key], set(document[key]), source, key)
     specs, own = {}, {}
     for name, value in entries.items():
         if key == "latencies" and isinstance(value, dict):
@@ -232,53 +282,8 @@ def _named(
             if "latency" not in value:
                 raise BenchError(f"{source}: latency model {name!r} has no key 'latency', expected its spec")
             value = value["latency"]
-            own[name] = _record(Conditions, {**asdict(conditions), **changes}, source, f"latency model {name!r}")
-        specs[str(name)] = str(_typed(value, f"{key}, {name!r},", (str,), source))
+            own[name] = record(Conditions, {**asdict(conditions), **changes}, source, f"latency model {name!r}")
+        specs[str(name)] = str(typed(value, f"{key}, {name!r},", (str,), source))
     if not specs:
         raise BenchError(f"{source}: {key} is {document[key]!r}, expected entries")
     return tuple(specs), specs, own
-
-
-def _record(kind: type[_T], document: Any, source: str, what: str) -> _T:
-    """A settings record from keys and values, each of its annotated type; keys without a default must be there."""
-    hints = typing.get_type_hints(kind)
-    document = _mapping(document, set(hints), source, what)
-    for each in fields(kind):  # type: ignore[arg-type]
-        if each.default is MISSING and each.name not in document:
-            raise BenchError(f"{source}: {what} has no key {each.name!r}, expected one")
-    # YAML 1.1 reads a bare off as False.
-    values = {key: "off" if value is False and hints[key] is str else value for key, value in document.items()}
-    return kind(
-        **{
-            key: _typed(value, key, typing.get_args(hints[key]) or (hints[key],), source)
-            for key, value in values.items()
-        }
-    )
-
-
-def _mapping(document: Any, known: set[str], source: str, what: str) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise BenchError(f"{source}: {what} is {type(document).__name__}, expected keys and values")
-    for key in document:
-        if key not in known:
-            raise BenchError(f"{source}: unknown key {key!r} in {what}{did_you_mean(str(key), known)}")
-    return cast("dict[str, Any]", document)
-
-
-def _list(document: dict[str, Any], key: str, kind: type, source: str) -> tuple[Any, ...]:
-    values = document[key]
-    if not isinstance(values, list) or not values:
-        raise BenchError(f"{source}: {key} is {values!r}, expected a list that is not empty")
-    typed = tuple(_typed(value, key, (kind,), source) for value in values)
-    if len(set(typed)) != len(typed):
-        raise BenchError(f"{source}: {key} names {next(v for v in typed if typed.count(v) > 1)!r} twice, expected once")
-    return typed
-
-
-def _typed(value: Any, key: str, kinds: tuple[Any, ...], source: str) -> Any:
-    if type(value) in kinds:
-        return value
-    if float in kinds and type(value) is int:
-        return float(value)
-    shown = " or ".join("nothing" if k is type(None) else k.__name__ for k in kinds)
-    raise BenchError(f"{source}: {key} has {value!r}, expected {shown}")

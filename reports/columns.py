@@ -88,6 +88,8 @@ TOKENS = (
            "Accepted / drafted tokens (vLLM, llama.cpp).", percent),
     Column("verify_volume", "rows/\ntoken", "Target rows per emitted token (verify volume).", count),
     Column("draft_tokens_per_token", "drafts/\ntoken", "Draft tokens per emitted token.", count),
+    Column("switches_per_1000_steps", "switches/\n1000 steps",
+           "Steps that plan another draft depth than the step before, per 1000 steps.", count),
 )  # fmt: skip
 
 

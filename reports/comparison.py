@@ -38,7 +38,7 @@ def compare(
     Adds to the pooled metrics: `stands_for` (the planner behind a `best-static` row), `ratio_to_none`,
     `ratio_to_best_static`, `request_speed_ratio_to_none`, `regret` (1 - throughput / the oracle's), `rank` (1 =
     fastest; hindsight is not ranked) and, with `requests` (rows of `request_rows`), `*_low` and `*_high`: 95 %
-    bootstrap bounds of throughput, TPOT, acceptance length and the two ratios.
+    bootstrap bounds of throughput, TPOT, acceptance length, the two ratios and the regret.
     """
     missing = [name for name in (*CELL, *LABELS, "seed", "throughput") if name not in summary.columns]
     if missing:
@@ -65,6 +65,12 @@ def best_static(group: pd.DataFrame) -> str | None:
     return str(min(fastest, key=_depth_key))
 
 
+def fastest_oracle(group: pd.DataFrame) -> int | None:
+    """Place of the fastest oracle among a group's rows, None where no oracle was run."""
+    oracles = np.flatnonzero([is_oracle(planner) for planner in group["planner"]])
+    return int(oracles[group["throughput"].to_numpy()[oracles].argmax()]) if len(oracles) else None
+
+
 def _depth_key(planner: str) -> float:
     if planner == NO_SPECULATION:
         return -1.0
@@ -84,8 +90,8 @@ def _compare_group(group: pd.DataFrame, requests: pd.DataFrame | None, seed: int
     speed = "request_speed_mean_of_ratios"
     if speed in group:
         group["request_speed_ratio_to_none"] = group[speed] / _value(group, NO_SPECULATION, speed)
-    oracles = group.loc[[is_oracle(planner) for planner in group["planner"]], "throughput"]
-    group["regret"] = 1.0 - group["throughput"] / (oracles.max() if len(oracles) else np.nan)
+    bound = fastest_oracle(group)
+    group["regret"] = 1.0 - group["throughput"] / (np.nan if bound is None else group["throughput"].iloc[bound])
     group["rank"] = group["throughput"].where(group["planner"] != BEST_STATIC).rank(ascending=False, method="min")
     return group if requests is None else group.assign(**_intervals(group, requests, seed, num_resamples))
 
@@ -111,6 +117,9 @@ def _intervals(group: pd.DataFrame, requests: pd.DataFrame, seed: int, num_resam
         place = np.flatnonzero((group["planner"] == reference).to_numpy())
         if len(place):
             columns[ratio] = drawn[..., 0] / drawn[:, place, 0]
+    bound = fastest_oracle(group)
+    if bound is not None:
+        columns["regret"] = 1.0 - drawn[..., 0] / drawn[:, [bound], 0]
     if len(units) < 2:
         columns = {name: np.full_like(values, np.nan) for name, values in columns.items()}
     return _bounds(columns)

@@ -21,26 +21,29 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_oracle, is_static, static_depth
 from lightspec_bench.reports.columns import origin_label, records, short_static
-from lightspec_bench.reports.styles import STATIC, style_of
+from lightspec_bench.reports.pictures import DPI
+from lightspec_bench.reports.styles import STATIC, Style, Styles, styles_of
 
 PANEL_INCHES = (4.4, 3.1)
 FEW = 30
 _GRID = {"color": "#dddddd", "linewidth": 0.6}
 
 
-def gain_figure(comparison: pd.DataFrame) -> Figure:
+def gain_figure(comparison: pd.DataFrame, styles: Styles | None = None) -> Figure:
     """Throughput against no speculation, in %, against concurrency; every static K in grey with its K at the end."""
-    return _lines(comparison, "ratio_to_none", "throughput vs no speculation (%)", all_static=True, as_gain=True)
+    return _lines(
+        comparison, styles, "ratio_to_none", "throughput vs no speculation (%)", all_static=True, as_gain=True
+    )
 
 
-def throughput_figure(comparison: pd.DataFrame) -> Figure:
+def throughput_figure(comparison: pd.DataFrame, styles: Styles | None = None) -> Figure:
     """Throughput against concurrency per planner, both logarithmic, every static K in grey; 95 % bands where known."""
-    return _lines(comparison, "throughput", "throughput (output tokens/s)", all_static=True, log=True)
+    return _lines(comparison, styles, "throughput", "throughput (output tokens/s)", all_static=True, log=True)
 
 
-def verify_volume_figure(comparison: pd.DataFrame) -> Figure:
+def verify_volume_figure(comparison: pd.DataFrame, styles: Styles | None = None) -> Figure:
     """Target rows per emitted token against concurrency per planner; 1 is no speculation."""
-    return _lines(comparison, "verify_volume", "verify volume (target rows/token)")
+    return _lines(comparison, styles, "verify_volume", "verify volume (target rows/token)")
 
 
 def acceptance_figure(comparison: pd.DataFrame) -> Figure:
@@ -90,6 +93,7 @@ def _bars(axis: Axes, values: list[float], samples: list[float]) -> None:
 
 def _lines(
     comparison: pd.DataFrame,
+    styles: Styles | None,
     metric: str,
     label: str,
     all_static: bool = False,
@@ -102,13 +106,15 @@ def _lines(
         comparison = comparison.assign(**{name: 100 * (comparison[name] - 1) for name in names})
     if not all_static:
         comparison = comparison[[not is_static(planner) for planner in comparison["planner"]]]
+    planners = [str(planner) for planner in comparison["planner"].unique()]
+    styles = styles or styles_of(planners)
     traces, latencies = (list(comparison[name].unique()) for name in ("trace", "latency"))
     figure, axes = grid(len(traces), len(latencies))
     for row, trace in enumerate(traces):
         for column, latency in enumerate(latencies):
             panel = comparison[(comparison["trace"] == trace) & (comparison["latency"] == latency)]
             axes[row][column].set_title(textwrap.fill(f"{trace} · {latency}", 64), fontsize=9, loc="left")
-            _panel(axes[row][column], panel, metric)
+            _panel(axes[row][column], panel, metric, styles)
             if log:
                 axes[row][column].set_yscale("log")
             if as_gain:
@@ -117,13 +123,13 @@ def _lines(
         axis.set_xlabel("concurrency (running requests)", fontsize=9)
     for first, *_ in axes:
         first.set_ylabel(label, fontsize=9)
-    return finish(figure, origin_label(comparison), _legend(list(comparison["planner"].unique())))
+    return finish(figure, origin_label(comparison), _legend(planners, styles))
 
 
-def _panel(axis: Axes, panel: pd.DataFrame, metric: str) -> None:
+def _panel(axis: Axes, panel: pd.DataFrame, metric: str, styles: Styles) -> None:
     loads = sorted(panel["concurrency"].unique())
     for planner, line in panel.sort_values("concurrency").groupby("planner", sort=False):
-        style, load = style_of(str(planner)), line["concurrency"]
+        style, load = styles[str(planner)], line["concurrency"]
         static = is_static(str(planner))
         axis.plot(load, line[metric], **style.kwargs(), markersize=5, zorder=1 if static else 3)
         low, high = f"{metric}_low", f"{metric}_high"
@@ -156,27 +162,28 @@ def spread(heights: list[float], gap: float) -> list[float]:
     return [height + i * gap for i, height in enumerate(level)]
 
 
-def _legend(planners: list[str]) -> list[Line2D]:
+def _legend(planners: list[str], styles: Styles) -> list[Line2D]:
     """No speculation and best static first, the oracle and the static planners last."""
     shown = [planner for planner in planners if not is_static(planner)]
     place = {planner: i for i, planner in enumerate((NO_SPECULATION, BEST_STATIC))}
     shown.sort(key=lambda planner: (place.get(planner, 2), is_oracle(planner), planner))
     names = {NO_SPECULATION: "none: no speculation", BEST_STATIC: "best static K in hindsight"}
-    handles = [legend_handle(planner, names.get(planner, planner)) for planner in shown]
+    handles = [legend_handle(names.get(planner, planner), styles[planner]) for planner in shown]
     if len(shown) < len(planners):
         handles.append(Line2D([], [], label="each static K", **STATIC.kwargs()))
     return handles
 
 
-def legend_handle(planner: str, label: str) -> Line2D:
-    """A legend entry in the planner's style."""
-    return Line2D([], [], label=label, markersize=5, **style_of(planner).kwargs())
+def legend_handle(label: str, style: Style) -> Line2D:
+    """A legend entry in a planner's style."""
+    return Line2D([], [], label=label, markersize=5, **style.kwargs())
 
 
 def grid(rows: int, columns: int, panel_inches: tuple[float, float] = PANEL_INCHES) -> tuple[Figure, list[list[Axes]]]:
     """A figure of rows x columns empty panels."""
     width, height = panel_inches
-    figure = Figure(figsize=(max(width * columns, 6.4), height * rows + 1.0), layout="constrained", facecolor="white")
+    size = (max(width * columns, 6.4), height * rows + 1.0)
+    figure = Figure(size, dpi=DPI, layout="constrained", facecolor="white")  # text is as wide as where it is saved
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.grid(True, **_GRID)

@@ -52,16 +52,20 @@ def report_page(
     environment: Mapping[str, Any],
     notes: Sequence[str] = (),
     first: str = "",
+    ranking: str = "",
+    planners: str = "",
 ) -> str:
-    """The page as text. `notes` are sentences about what is missing or approximate, shown under the answers; `first`
-    is a section, as HTML, that stands before them."""
+    """The page as text. `notes` are sentences about what is missing or approximate, shown under the answers; `first`,
+    `ranking` and `planners` are sections, as HTML: before the answers, after them, and after the tables."""
     answers = verdicts(comparison)
     body = (
         _header(comparison, answers),
         first,
         section("Answers", f'<ul class="answers">{"".join(map(_answer, answers))}</ul>{_notes(notes)}'),
+        ranking,
         section("Pictures", "".join(map(_picture, pictures))),
         section("Tables", _tables(comparison)),
+        planners,
         section("Words", _definitions()),
         section("Settings", _json(settings)),
         section("Environment", _json(environment)),
@@ -142,25 +146,37 @@ def _table(title: str, group: pd.DataFrame, is_open: bool) -> str:
     columns = (*SPEED, *TOKENS)
     names = ["planner", "requests", *(column.header for column in columns)]
     titles = ["", "Concurrent requests", *(column.meaning for column in columns)]
-    head = "".join(
+    rows = "".join(_row(row, columns) for row in records(group))
+    caption = f"<caption>{escape(origin_label(group))}. Click a heading to sort.</caption>"
+    table = f"<table>{caption}{head(names, titles)}<tbody>{rows}</tbody></table>"
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{escape(title)}</summary>{scrolled(title, table)}</details>\n"
+
+
+def head(names: Sequence[str], titles: Sequence[str]) -> str:
+    """Headings that sort their column when clicked; `titles` explain them."""
+    cells = "".join(
         f'<th scope=col title="{escape(meaning)}"><button type=button>{escape(name)}</button></th>'
         for name, meaning in zip(names, titles, strict=True)
     )
-    rows = "".join(_row(row, columns) for row in records(group))
-    return (
-        f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary><div class=scroll tabindex=0 "
-        f'role=region aria-label="{escape(title)}"><table><caption>{escape(origin_label(group))}. Click a heading to '
-        f"sort.</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>\n"
-    )
+    return f"<thead><tr>{cells}</tr></thead>"
+
+
+def scrolled(label: str, table: str) -> str:
+    """A table that scrolls sideways where it is too wide."""
+    return f'<div class=scroll tabindex=0 role=region aria-label="{escape(label)}">{table}</div>'
+
+
+def kind_of(planner: str) -> str:
+    """The class of a planner's rows: "reference", "static", "bound" or "planner"."""
+    if planner in (NO_SPECULATION, BEST_STATIC):
+        return "reference"
+    return "static" if is_static(planner) else "bound" if is_oracle(planner) else "planner"
 
 
 def _row(row: dict[str, Any], columns: Sequence[Column]) -> str:
-    planner = str(row["planner"])
-    kind = (
-        "reference" if planner in (NO_SPECULATION, BEST_STATIC)
-        else "static" if is_static(planner) else "bound" if is_oracle(planner) else "planner"
-    )  # fmt: skip
-    cells = "".join(_cell(row, column) for column in columns)
+    kind = kind_of(str(row["planner"]))
+    cells = "".join(cell(row, column) for column in columns)
     label = escape(planner_label(row))
     load = row["concurrency"]
     return (
@@ -168,11 +184,13 @@ def _row(row: dict[str, Any], columns: Sequence[Column]) -> str:
     )
 
 
-def _cell(row: dict[str, Any], column: Column) -> str:
-    value, bounds = row.get(column.metric, math.nan), column.interval(row) if column.with_interval else ""
+def cell(row: dict[str, Any], column: Column, below: str = "") -> str:
+    """A table cell that sorts by its exact value; under it its interval, or `below`."""
+    value, bounds = row.get(column.metric, math.nan), column.interval(row) if column.with_interval else below
     exact = "" if math.isnan(value) else f"{value:.9g}"
     small = f"<small>{escape(bounds)}</small>" if bounds else ""
-    return f'<td data-value="{exact}">{escape(column.cell(row))}{small}</td>'
+    kind = " class=long" if below else ""
+    return f'<td{kind} data-value="{exact}">{escape(column.cell(row))}{small}</td>'
 
 
 def _definitions() -> str:

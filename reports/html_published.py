@@ -9,7 +9,7 @@ import pandas as pd
 
 from lightspec_bench.reports.cells import is_oracle
 from lightspec_bench.reports.columns import origin_label
-from lightspec_bench.reports.html import inline, section
+from lightspec_bench.reports.html import inline, scrolled, section
 from lightspec_bench.reports.published import Group, Input, Published, Row, beside, cells, headings, latencies, title
 
 
@@ -19,14 +19,10 @@ def published_section(comparison: pd.DataFrame, published: Published) -> str:
     notes = "".join(f"<li>{inline(note)}</li>" for note in published.notes)
     caption = f"Quoted: {published.source}. {origin_label(comparison)}."
     content = (
-        f"{_scrolled('Published and simulated', _table(groups, caption))}"
+        f"{scrolled('Published and simulated', _table(groups, caption))}"
         f"{f'<ul>{notes}</ul>' if notes else ''}{_inputs(published.inputs)}"
     )
     return section("Beside the published figures", content)
-
-
-def _scrolled(label: str, table: str) -> str:
-    return f'<div class=scroll tabindex=0 role=region aria-label="{escape(label)}">{table}</div>'
 
 
 def _table(groups: Sequence[Group], caption: str) -> str:
@@ -56,6 +52,4 @@ def _inputs(inputs: Sequence[Input]) -> str:
         for each in inputs
     )
     head = "".join(f'<th scope=col class="plain words">{name}</th>' for name in ("input", "value", "origin", "how"))
-    return (
-        f"<h3>Inputs</h3>{_scrolled('Inputs', f'<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')}"
-    )
+    return f"<h3>Inputs</h3>{scrolled('Inputs', f'<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')}"

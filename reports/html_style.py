@@ -50,6 +50,12 @@ td small { display: block; color: var(--soft); }
 tr.reference th, tr.reference td { font-weight: 700; } tr.reference small { font-weight: 400; }
 tr.bound, tr.static { color: var(--soft); }
 body:not(:has(#all-static:checked)) tr.static { display: none; }
+td.ahead { color: var(--yes); font-weight: 600; } td.behind { color: var(--no); } .matrix td { padding: .2rem .5rem; }
+.ranking tbody th { min-width: 12rem; } .ranking td small { white-space: normal; min-width: 5.5rem; }
+td.reason small { min-width: 26rem; } .ranking td.long small { min-width: 12.5rem; }
+.ranking td { padding: .2rem .5rem; }
+.policy { border-top: 1px solid var(--line); scroll-margin-top: 1rem; } .policy summary { font-weight: 400; }
+.policy > ul, .policy > p { margin: .5rem 0; } .policy:target > summary { font-weight: 700; }
 pre { background: var(--card); border-radius: .3rem; padding: .8rem; overflow-x: auto; font-size: .82rem; }
 dt { font-weight: 600; margin-top: .6rem; } dd { margin: 0; }
 footer { padding: 2rem 1rem; }
@@ -71,4 +77,10 @@ document.querySelectorAll("thead button").forEach((button) => button.addEventLis
   };
   body.append(...[...body.rows].sort(order));
 }));
+const reveal = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
+};
+addEventListener("hashchange", reveal);
+reveal();
 """

@@ -56,6 +56,16 @@ def _draw(rng: np.random.Generator, num_draws: int, num_units: int) -> FloatArra
     return counts.reshape(num_draws, num_units).astype(np.float64)
 
 
+def weights(num_units: int, seed: int, num_resamples: int = NUM_RESAMPLES) -> FloatArray:
+    """Random weights of requests, (num_resamples, num_units), exponential with mean 1: the Bayesian bootstrap (Rubin,
+    1981).
+
+    For what spans several groups of cells, whose runs have not all the same requests: one request has the same weight
+    in every group, and a group that has few of them is never without any, as it may be where requests are drawn.
+    """
+    return np.random.default_rng(seed).exponential(size=(num_resamples, num_units))
+
+
 def values_of(sums: FloatArray) -> FloatArray:
     """`QUANTITIES` from their sums, (..., 3, 2) -> (..., 3); NaN where a denominator is zero."""
     values = request_metrics.quotient(sums[..., 0], sums[..., 1])

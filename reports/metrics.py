@@ -150,6 +150,25 @@ def exposed_planner_share(totals: Totals) -> float:
     return ratio(totals.exposed_planner_s, totals.planner_s)
 
 
+def num_switches(run: Run) -> float:
+    """Steps of the measured window that plan another draft depth than the step before them in it.
+
+    The depth is `planned_depth`: what the plan asks of the request it lets draft deepest. A shorter draft by an early
+    exit, by a drafter that found less or at a request's end is no switch, nor is another verify budget. Unknown (NaN)
+    without step records, or with records that lack the planned depth.
+    """
+    depth = (run.steps or {}).get("planned_depth")
+    if depth is None:
+        return float("nan")
+    measured = depth[len(depth) - run.totals.num_steps :]
+    return float(np.count_nonzero(np.diff(measured)))
+
+
+def switches_per_1000_steps(run: Run) -> float:
+    """1000 * switches / steps: 0 for a fixed depth, near 1000 where every step changes it."""
+    return ratio(1000.0 * num_switches(run), run.totals.num_steps)
+
+
 def time_shares(totals: Totals) -> dict[str, float]:
     """Shares of the busy time: verify, draft, host, prefill, exposed planner; they sum to 1."""
     parts = {
@@ -185,6 +204,7 @@ def summarise(run: Run) -> dict[str, float]:
         "busy_s": busy_s(totals),
         "decode_s": decode_s(totals),
         "planner_s": totals.planner_s,
+        "num_switches": num_switches(run),
     }
     formulas = (
         throughput, decode_throughput, mean_acceptance_length, mean_tokens_per_step, target_efficiency,
@@ -194,6 +214,7 @@ def summarise(run: Run) -> dict[str, float]:
     return {
         **{name: float(value) for name, value in counts.items()},
         **{formula.__name__: formula(totals) for formula in formulas},
+        "switches_per_1000_steps": switches_per_1000_steps(run),
         **time_shares(totals),
         **request_metrics.summarise_requests(run),
         **_by_position("acceptance_rate_pos", acceptance_rate_per_pos(totals)),

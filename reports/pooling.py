@@ -28,6 +28,7 @@ DENOMINATORS = {
     "draft_tokens_per_token": "num_decode_tokens",
     "step_time_s": "num_steps",
     "planner_time_s": "num_steps",
+    "switches_per_1000_steps": "num_steps",
     "exposed_planner_share": "planner_s",
     "verify_share": "busy_s",
     "draft_share": "busy_s",

@@ -6,7 +6,8 @@ Colours are Okabe and Ito's, told apart by colour-blind readers; markers and lin
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 LineStyle: TypeAlias = "str | tuple[float, tuple[float, ...]]"
@@ -37,7 +38,7 @@ KNOWN = {
     "acceptance-target": Style("#e69f00", "v", (0.0, (3.0, 1.0))),
 }
 STATIC = Style("#b5b5b5", "", "-", 0.8)
-_COLOURS = ("#56b4e9", "#e69f00", "#8c6d00", "#005f73", "#9b2226")
+_COLOURS = ("#56b4e9", "#8c6d00", "#005f73", "#9b2226", "#66a61e", "#1f3b99", "#f781bf", "#a65628")
 _MARKERS = ("v", "P", "<", ">", "X", "p", "h", "d")
 _LINES: tuple[LineStyle, ...] = (
     "-",
@@ -45,6 +46,30 @@ _LINES: tuple[LineStyle, ...] = (
     (0.0, (3.0, 1.0, 1.0, 1.0)),
     (0.0, (3.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
 )
+
+
+Styles: TypeAlias = Mapping[str, "Style"]
+
+
+def styles_of(planners: Iterable[str]) -> dict[str, Style]:
+    """Styles of planners that are drawn together: `style_of`, but where a colour from a hash is taken already, the
+    next free one; likewise markers."""
+    found: dict[str, Style] = {}
+    for planner in dict.fromkeys(planners):
+        style = style_of(planner)
+        if style != STATIC and planner.partition(":")[0] not in KNOWN:
+            colours, markers = ({getattr(s, name) for s in found.values()} for name in ("colour", "marker"))
+            style = replace(
+                style, colour=_free(style.colour, _COLOURS, colours), marker=_free(style.marker, _MARKERS, markers)
+            )
+        found[planner] = style
+    return found
+
+
+def _free(wish: str, choices: tuple[str, ...], taken: set[str]) -> str:
+    """The wish or the choice after it that is not taken; the wish where all are."""
+    start = choices.index(wish)
+    return next((c for c in (*choices[start:], *choices[:start]) if c not in taken), wish)
 
 
 def style_of(planner: str) -> Style:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from rich.text import Text
 from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_oracle, is_static
 from lightspec_bench.reports.columns import SPEED, TOKENS, Column, origin_label, planner_label, records
 from lightspec_bench.reports.published import Published, beside, cells, headings, latencies, title as heading_of
+from lightspec_bench.reports.ranking import OVERALL
+from lightspec_bench.reports.ranking_columns import PLACE, RANKING, ranked_label
 
 ONE_TABLE_WIDTH = 200
 
@@ -38,6 +41,33 @@ def tables(
             result.append(_table(f"{title}: speed", caption, rows, SPEED))
             result.append(_table(f"{title}: tokens", caption, rows, TOKENS))
     return result
+
+
+def ranking_table(ranking: pd.DataFrame, origin: str) -> Table:
+    """The ranking over all cells, a line per planner; of single static K only the best is shown."""
+    rows = [row for row in records(ranking[ranking["scope"] == OVERALL]) if not is_static(row["planner"])]
+    single = [row for row in records(ranking[ranking["scope"] == OVERALL]) if is_static(row["planner"])][:1]
+    rows = sorted([*rows, *single], key=lambda row: _descending(row["ratio_to_best_static"]))
+    shown = [column for column in RANKING if any(column.cell(row) != column.cell({}) for row in rows)]
+    caption = f"{origin}. Geometric means over all cells; of single static K only the best is shown."
+    table = Table(title=Text("Ranking"), caption=Text(caption), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.title_justify = table.caption_justify = "left"
+    table.add_column("place", justify="right")
+    table.add_column("planner", overflow="fold", min_width=19)
+    for column in shown:
+        table.add_column(column.header, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [Text(" ".join(filter(None, (column.cell(row), _bounds(column, row))))) for column in shown]
+        table.add_row(PLACE.cell(row), Text(ranked_label(row)), *cells, style=_style(row))
+    return table
+
+
+def _bounds(column: Column, row: dict[str, Any]) -> str:
+    return column.interval(row) if column.with_interval else ""
+
+
+def _descending(ratio: float) -> float:
+    return math.inf if math.isnan(ratio) else -ratio
 
 
 def published_table(comparison: pd.DataFrame, published: Published) -> Table:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from lightspec_bench.core import BenchError, Columns, FloatArray, IntArray, Run
 from lightspec_bench.reports.figures import finish, grid, legend_handle
-from lightspec_bench.reports.styles import Style, style_of
+from lightspec_bench.reports.styles import Style, Styles, styles_of
 
 MAX_POINTS = 300
 
@@ -29,12 +29,13 @@ class Timeline:
     runs: Sequence[tuple[str, Run]]
 
 
-def timeline_figure(timeline: Timeline) -> Figure:
+def timeline_figure(timeline: Timeline, styles: Styles | None = None) -> Figure:
     """Target rows, draft depth and tokens per request over steps, one line per planner.
 
     Runs longer than 300 steps are drawn as means over equal bins with a band from the least to the most in each.
     `BenchError` where a run has no step records.
     """
+    styles = styles or styles_of(planner for planner, _ in timeline.runs)
     figure, axes = grid(3, 1, (8.4, 1.9))
     rows_axis, depth_axis, tokens_axis = (row[0] for row in axes)
     for planner, run in timeline.runs:
@@ -45,7 +46,7 @@ def timeline_figure(timeline: Timeline) -> Figure:
             (depth_axis, steps["draft_depth"]),
             (tokens_axis, tokens),
         ):
-            _line(axis, steps["step"], values, style_of(planner))
+            _line(axis, steps["step"], values, styles[planner])
     title = f"{timeline.trace} · {timeline.latency} · concurrency {timeline.concurrency}"
     rows_axis.set_title(textwrap.fill(title, 100), fontsize=9, loc="left")
     rows_axis.set_ylabel("verify budget\n(target rows/step)", fontsize=8)
@@ -54,7 +55,7 @@ def timeline_figure(timeline: Timeline) -> Figure:
     tokens_axis.set_xlabel("step", fontsize=8)
     origins = ", ".join(dict.fromkeys(run.origin for _, run in timeline.runs))
     origin = f"{origins[:1].upper()}{origins[1:]}; latency: {timeline.latency}, {timeline.latency_origin}"
-    return finish(figure, origin, [legend_handle(planner, planner) for planner, _ in timeline.runs])
+    return finish(figure, origin, [legend_handle(planner, styles[planner]) for planner, _ in timeline.runs])
 
 
 def _steps(planner: str, run: Run) -> Columns:

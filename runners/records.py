@@ -6,7 +6,13 @@ from operator import add
 
 import numpy as np
 
-from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, Step, Totals
+from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, Plan, Step, Totals
+
+
+def planned_depth(plan: Plan) -> int:
+    """Draft tokens that a plan asks of the request it lets draft deepest, before any early exit."""
+    depth = plan.num_draft_tokens
+    return int(depth.max(initial=0)) if isinstance(depth, np.ndarray) else int(depth)
 
 
 class Recorder:
@@ -38,7 +44,7 @@ class Recorder:
             self._rows.append(
                 (
                     step.index, start_s, end_s - start_s, num_requests, num_requests + verified, drafted, verified,
-                    accepted, depth, step.num_context_tokens, self._prefill_tokens, *seconds,
+                    accepted, planned_depth(step.plan), depth, step.num_context_tokens, self._prefill_tokens, *seconds,
                 )
             )  # fmt: skip
         self._num_seen = step.index + 1

@@ -49,6 +49,32 @@ def test_a_suite_leaves_results_and_reasons(suite: Suite, tmp_path: Path) -> Non
     assert results.notes == ["2 cells skipped: dspark needs confidence, which trace hand does not have"]
     printed = json.loads(json.dumps(document(folder, results), allow_nan=False))
     assert {row["planner"] for row in printed["cells"]} >= {"none", "best-static", "oracle"}
+    overall = {row["planner"]: row for row in printed["ranking"] if row["scope"] == "all traces"}
+    assert (overall["lightspec-reference"]["num_cells"], overall["lightspec-reference"]["num_absent"]) == (4, 0)
+    assert (overall["dspark"]["num_cells"], overall["dspark"]["num_absent"], overall["dspark"]["place"]) == (2, 2, None)
+    assert overall["dspark"]["reason"] == "dspark needs confidence, which trace hand does not have"
+    assert overall["oracle"]["regret"] == 0.0
+    assert len(printed["losing_to_none"]) == 4
+    assert [row["name"] for row in printed["planners"]] == ["none", "static", *suite.planners]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("<details class=policy") == 5
+    assert set(summary["num_switches"].notna()) == {True}
+
+
+def test_a_planner_that_no_trace_has_enough_for_is_skipped_everywhere_with_the_reason(
+    suite: Suite, tmp_path: Path
+) -> None:
+    needy = replace(suite, traces=suite.traces[1:], planners=("dspark", "dspark:graph_max_batch_size=4"))
+    outcomes = run_suite(needy, tmp_path / "out", jobs=1, resume=False)
+    assert [outcome.status for outcome in outcomes].count("skipped") == 4
+    results = make_results(tmp_path / "out")
+    last = results.ranking.tail(2)
+    assert last["planner"].tolist() == list(needy.planners)
+    assert last["num_cells"].tolist() == [0, 0]
+    assert last["reason"].iloc[0] == "dspark needs confidence, which trace hand does not have"
+    assert results.notes == [
+        "4 cells skipped: dspark, dspark:graph_max_batch_size=4: each needs confidence, which trace hand does not have"
+    ]
 
 
 def test_resume_runs_only_what_is_missing(suite: Suite, tmp_path: Path) -> None:

@@ -105,9 +105,12 @@ def test_pooled_seeds_are_one_run_of_all_their_steps() -> None:
     pooled = pool_seeds(pd.DataFrame([cell(seed, run) for seed, run in enumerate(runs)])).iloc[0]
     whole = summarise(merged(runs))
     percentiles = ("p50_s", "p90_s", "p99_s")
-    exact = [name for name in whole if not name.endswith(percentiles)]
+    of_steps = ("num_switches", "switches_per_1000_steps")  # seeds do not follow on one another
+    exact = [name for name in whole if not name.endswith(percentiles) and name not in of_steps]
     assert pooled["num_seeds"] == 3
     assert {name: pooled[name] for name in exact} == pytest.approx({name: whole[name] for name in exact})
+    assert pooled["num_switches"] == 6  # 2 in each
+    assert pooled["switches_per_1000_steps"] == pytest.approx(1000 * 6 / (8 + 19 + 8))
     assert pooled["tpot_p50_s"] == pytest.approx(summarise(runs[0])["tpot_p50_s"])  # equal in every seed
 
 
@@ -153,9 +156,22 @@ def test_ratios_are_paired_so_that_the_same_gain_on_every_request_has_no_interva
     for planner, ratio in (("dspark", 1.25), ("best-static", 1.1), ("none", 1.0)):
         bounds = shown.loc[planner, ["ratio_to_none", "ratio_to_none_low", "ratio_to_none_high"]]
         assert bounds.tolist() == pytest.approx([ratio] * 3)
+    assert "regret_low" not in shown  # no oracle
     low, point, high = shown.loc["dspark", ["throughput_low", "throughput", "throughput_high"]]
     assert low < point < high
     assert (high - low) / point > 0.05
+
+
+def test_the_regret_is_paired_with_the_oracle() -> None:
+    slow = random_run()
+    cells = {"none": slow, "oracle": faster(slow, 1.25)}
+    rows = [cell(0, run, planner) for planner, run in cells.items()]
+    requests = pd.concat(
+        pd.DataFrame(request_rows(row, run, num_trace_requests=60))
+        for row, run in zip(rows, cells.values(), strict=True)
+    )
+    shown = compare(pd.DataFrame(rows), requests).set_index("planner")
+    assert shown.loc["none", ["regret", "regret_low", "regret_high"]].tolist() == pytest.approx([0.2] * 3)
 
 
 def test_a_group_without_request_rows_has_unknown_intervals() -> None:

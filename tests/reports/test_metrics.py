@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightspec_bench.core import Totals
+from lightspec_bench.core import Run, Totals
 from lightspec_bench.reports import metrics
 from tests.reports import tiny
 
@@ -21,11 +21,12 @@ def test_summarise_gives_every_metric_in_a_fixed_order() -> None:
         "num_requests": 3, "num_steps": 8, "num_request_steps": 8, "num_spec_steps": 6, "num_output_tokens": 20,
         "num_prefill_tokens": 100, "num_decode_tokens": 14, "num_target_tokens": 18, "num_draft_tokens": 12,
         "num_verify_tokens": 10, "num_accepted_tokens": 6,
-        "elapsed_s": 5.0, "busy_s": 4.0, "decode_s": 2.5, "planner_s": 0.2,
+        "elapsed_s": 5.0, "busy_s": 4.0, "decode_s": 2.5, "planner_s": 0.2, "num_switches": 2,
         "throughput": 4.0, "decode_throughput": 5.6, "mean_acceptance_length": 2.0, "mean_tokens_per_step": 1.75,
         "target_efficiency": 14 / 18, "verify_acceptance_rate": 0.6, "draft_acceptance_rate": 0.5,
         "verify_volume": 18 / 14, "verify_volume_per_step": 2.25, "draft_tokens_per_token": 12 / 14,
         "step_time_s": 0.5, "planner_time_s": 0.025, "exposed_planner_share": 0.5,
+        "switches_per_1000_steps": 250,
         "verify_share": 0.5, "draft_share": 0.125, "host_share": 0.1, "prefill_share": 0.25, "planner_share": 0.025,
         "request_throughput": 0.6,
         "ttft_mean_s": 1.0, "ttft_p50_s": 1.0, "ttft_p90_s": 1.4, "ttft_p99_s": 1.49,
@@ -42,6 +43,37 @@ def test_summarise_gives_every_metric_in_a_fixed_order() -> None:
     assert list(actual) == list(expected)
     assert actual == pytest.approx(expected)
     assert all(type(value) is float for value in actual.values())
+
+
+def switching(depths: list[int], num_steps: int | None = None, **columns: object) -> Run:
+    """A run that planned these depths, the last `num_steps` of them in the measured window."""
+    steps = tiny.steps([0.1] * len(depths), [1] * len(depths)) | {"planned_depth": np.array(depths), **columns}
+    return tiny.run(steps=steps, totals=tiny.totals(tiny.OUTCOMES, num_steps=num_steps or len(depths)))
+
+
+@pytest.mark.parametrize(
+    ("depths", "switches", "per_1000"),
+    [
+        ([3, 3, 3, 3], 0, 0.0),
+        ([3, 5, 3, 5], 3, 750.0),  # a tracker that flaps between two candidates
+        ([3, 3, 0, 0], 1, 250.0),
+        ([4], 0, 0.0),
+    ],
+)
+def test_a_switch_is_a_step_that_plans_another_depth(depths: list[int], switches: int, per_1000: float) -> None:
+    run = switching(depths)
+    assert (metrics.num_switches(run), metrics.switches_per_1000_steps(run)) == (switches, per_1000)
+
+
+def test_an_early_exit_or_the_warm_up_is_no_switch() -> None:
+    assert metrics.num_switches(switching([7, 7, 7], draft_depth=np.array([2, 7, 1]))) == 0
+    assert metrics.switches_per_1000_steps(switching([0, 1, 2, 2], num_steps=2)) == 0.0
+
+
+def test_without_planned_depths_switches_are_unknown() -> None:
+    without = {name: column for name, column in tiny.steps([0.1], [1]).items() if name != "planned_depth"}
+    for steps in (None, without):
+        assert np.isnan(metrics.switches_per_1000_steps(tiny.run(steps=steps)))
 
 
 def test_a_run_that_verified_nothing_has_unknown_rates_not_zero_or_one() -> None:

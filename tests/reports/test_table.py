@@ -11,7 +11,8 @@ from rich.console import Console
 
 from lightspec_bench.reports import columns
 from lightspec_bench.reports.comparison import compare
-from lightspec_bench.reports.table import tables
+from lightspec_bench.reports.ranking import rank
+from lightspec_bench.reports.table import ranking_table, tables
 from tests.reports import tiny
 
 SWEEP = {
@@ -80,6 +81,27 @@ def test_numbers_as_shown(show: Callable[[float], str], value: float, text: str)
     assert show(value) == text
 
 
+def test_the_ranking_is_a_line_per_planner_and_the_best_single_static_k() -> None:
+    file = io.StringIO()
+    frame = comparison()
+    table = ranking_table(rank(frame), columns.origin_label(frame))
+    Console(width=160, file=file, color_system=None).print(table)
+    text = "\n".join(line.rstrip() for line in file.getvalue().splitlines() if line.strip())
+    assert text == RANKING
+
+
+RANKING = """\
+Ranking
+                                    vs best    vs no    worst  cells   cells  loses to   switches/
+ place  planner                    static K    spec.     cell  ahead  behind  no spec.  1000 steps  cells
+ ────────────────────────────────────────────────────────────────────────────────────────────────────────
+     1  dspark                       +3.0 %  +26.2 %   -0.5 %      1       0         0       250.0      2
+     –  best static K (hindsight)     0.0 %  +22.5 %    0.0 %      0       0         0       250.0      2
+     2  static:k=3                  -13.4 %   +6.1 %  -25.0 %      0       1         1       250.0      2
+     3  none                        -18.4 %    0.0 %  -33.3 %      0       1         0       250.0      2
+Simulated from a recorded trace; latency: h200, modelled. Geometric means over all cells; of single static
+K only the best is shown."""
+
 EXPECTED = """\
 chat · h200: speed
                                                        vs no   vs best  step  planner  TPOT ms  TPOT ms
@@ -97,14 +119,14 @@ chat · h200: speed
 Simulated from a recorded trace; latency: h200, modelled. Best static K: known only in hindsight. 4 rows
 of static planners folded.
 chat · h200: tokens
-                                         accept  target  verify   draft  rows/  drafts/
- requests  planner                       length    eff.    acc.    acc.  token    token
- ──────────────────────────────────────────────────────────────────────────────────────
-        1  dspark                          2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-           best static (K=3)               2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-           none                            2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-       64  none                            2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-           best static (no speculation)    2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-           dspark                          2.00  77.8 %  60.0 %  50.0 %   1.29     0.86
-Simulated from a recorded trace; latency: h200, modelled. Best static K: known only in
-hindsight. 4 rows of static planners folded."""
+                                         accept  target  verify   draft  rows/  drafts/   switches/
+ requests  planner                       length    eff.    acc.    acc.  token    token  1000 steps
+ ──────────────────────────────────────────────────────────────────────────────────────────────────
+        1  dspark                          2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+           best static (K=3)               2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+           none                            2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+       64  none                            2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+           best static (no speculation)    2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+           dspark                          2.00  77.8 %  60.0 %  50.0 %   1.29     0.86       250.0
+Simulated from a recorded trace; latency: h200, modelled. Best static K: known only in hindsight. 4
+rows of static planners folded."""

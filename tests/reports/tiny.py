@@ -50,6 +50,7 @@ def steps(durations_s: list[float], num_requests: list[int]) -> dict[str, Any]:
         "num_requests": np.array(num_requests),
         "num_target_tokens": 2 * np.array(num_requests),
         "num_accepted_tokens": np.array(num_requests),
+        "planned_depth": np.arange(count) % 3,
         "draft_depth": np.arange(count) % 3,
     }
 
