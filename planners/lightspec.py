@@ -22,6 +22,7 @@ from lightspec_bench.planners.lightspec_history import History
 
 REFRESH_STEPS = 8
 MAX_ROW_CHOICES = 64
+BUDGET_MARGIN = 1.01  # a budget is taken for counts where it looks this much better: its gain is an optimist's
 PROBE_SHARE = 0.01  # of the time, at most
 PROBE_REQUESTS = 16  # one request in so many drafts as deep as it can
 
@@ -56,7 +57,9 @@ class LightSpec:
         self._history = History(depth)
         self._cost = Cost(config, online_cost)
         self._planned_at, self._size = -REFRESH_STEPS, 0
-        self._rows_per_request: FloatArray = np.zeros(depth + 1)
+        self._by_level = True
+        self._price, self._totals = 0.0, np.zeros(1, dtype=np.int64)
+        self._gains, self._verify_s = np.zeros((depth + 1, 1)), np.zeros(1)
         self._depth = depth
         self._rng = np.random.default_rng(config.seed)
         self._credit_s, self._probed = 0.0, 0
@@ -70,13 +73,13 @@ class LightSpec:
         level = self._history.levels(batch) if batch.confidence is None else None
         if self._stale(batch):
             self._refresh(batch, level)
-        rows = float(self._rows_per_request[pending].sum())
+        rows = self._rows(number, pending)
         probed, self._probed = self._probed, self._probe(batch)
         if self._depth:  # what is pending can be looked at right away
             probed = self._probed
         depth = self._depth if self._depth or not self._probed else self._some(number, self._probed, self._look)
-        if level is None:
-            return Plan(depth, number + min(max(int(np.rint(rows)), probed), int(pending.sum())))
+        if level is None or not self._by_level:
+            return Plan(depth, number + min(max(rows, probed), int(pending.sum())))
         verify = self._history.verify(level, pending, rows)
         if probed and not verify.any():
             verify = np.minimum(self._some(number, probed, 2), pending)
@@ -91,9 +94,21 @@ class LightSpec:
             self._gain.observe(step.confidence)
             self._calibration.observe(step.confidence, step.num_verify_tokens, step.num_accepted_tokens)
 
+    def _rows(self, number: int, pending: IntArray) -> int:
+        """Stage 1: draft tokens to verify of what is pending, among the row counts that were priced."""
+        depth, most = int(pending.max()), int(pending.sum())
+        if not most:
+            return 0
+        share = most / (self._size * depth)  # of the requests that the curves are for
+        offsets = self._totals - number
+        gain = share * np.interp(offsets / share, self._totals - self._size, self._gains[depth])
+        net = np.where((offsets >= 0) & (offsets <= most), gain - self._price * self._verify_s, -np.inf)
+        return int(offsets[net.argmax()])
+
     def _probe(self, batch: Batch) -> int:
         """How many requests to look at though it does not pay: where nothing is verified nothing would be learnt."""
-        if not self._explores or self._rows_per_request[self._depth] > 0.0:
+        full = np.full(batch.num_requests, self._depth)
+        if not self._explores or self._rows(batch.num_requests, full) > 0:
             return 0
         number, context = batch.num_requests, int(batch.num_context_tokens.sum())
         requests = max(number // PROBE_REQUESTS, 1)
@@ -118,25 +133,35 @@ class LightSpec:
 
     def _refresh(self, batch: Batch, level: IntArray | None) -> None:
         """Both stages for the present batch size."""
-        number, context = batch.num_requests, int(batch.num_context_tokens.sum())
+        number = batch.num_requests
         self._planned_at, self._size = batch.step, number
         offsets = row_choices(number, number * self._config.max_draft_tokens, self._config.latency.graph_sizes)
-        spread = None
         if level is None:
             self._calibration.refresh()
-            gain = self._gain.curves(self._gain.survivals(self._calibration), number, offsets)
-        else:
-            self._history.refresh()
-            gain, spread = self._history.curves(level, offsets), self._history.spread(level, offsets)
+            self._take(batch, offsets, self._gain.curves(self._gain.survivals(self._calibration), number, offsets))
+            return
+        self._history.refresh()
+        self._take(batch, offsets, self._history.curves(level, offsets), self._history.spread(level, offsets))
+        self._by_level = True
+        if self._take(batch, offsets, self._history.shallow_curves(level, offsets), above=BUDGET_MARGIN * self._price):
+            self._by_level = False
+
+    def _take(
+        self, batch: Batch, offsets: IntArray, gain: FloatArray, spread: FloatArray | None = None, above: float = 0.0
+    ) -> bool:
+        """Stage 2 by these gains (D + 1, K), and the price; False, and nothing, where their rate is not above."""
+        number, context = batch.num_requests, int(batch.num_context_tokens.sum())
         verify_s, whole_s = self._cost.step_s(number + offsets, number, context, self._depths, spread)
         rate = np.where(offsets <= number * self._depths[:, None], (number + gain) / whole_s, 0.0)
-        price = float(rate.max())
+        if float(rate.max()) <= above:
+            return False
+        self._price = float(rate.max())
+        self._totals, self._gains, self._verify_s = number + offsets, gain, verify_s
         # The first depth within a hair of the best is the cheapest to draft; one that costs nothing more teaches.
         self._depth = int(rate.max(axis=1).argmax())
         if self._depth == 0 and whole_s[1, 0] <= whole_s[0, 0]:
             self._depth = 1
-        net = np.where(offsets <= number * self._depths[:, None], gain - price * verify_s, -np.inf)
-        self._rows_per_request = offsets[net.argmax(axis=1)] / number
+        return True
 
 
 def row_choices(num_requests: int, most: int, graph_sizes: IntArray) -> IntArray:

@@ -101,6 +101,18 @@ class History:
             curves[depth_limit] = np.interp(offsets, np.cumsum(rows), np.cumsum(rows * survival), left=0.0)
         return curves
 
+    def shallow_curves(self, level: IntArray, offsets: IntArray) -> FloatArray:
+        """The same when a budget takes shallow tokens first, whosever they are: less is gained, but it is kept to
+        exactly, which counts where cost jumps."""
+        requests = np.bincount(level, minlength=NUM_LEVELS)[:, None]
+        rows = (requests * self._length).sum(axis=0)
+        kept = (requests * self._length * self._survival).sum(axis=0)
+        curves = np.zeros((len(self._depth) + 1, len(offsets)))
+        for depth in range(1, len(curves)):
+            at = np.concatenate(([0.0], np.cumsum(rows[:depth])))
+            curves[depth] = np.interp(offsets, at, np.concatenate(([0.0], np.cumsum(kept[:depth]))))
+        return curves
+
     def spread(self, level: IntArray, offsets: IntArray) -> FloatArray:
         """(K,) standard deviation of `offsets` (K,) expected rows: requests either have a proposal or have none."""
         proposals = float(self._length[level, 0].sum())

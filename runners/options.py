@@ -19,7 +19,7 @@ class SimulatorOptions:
     stop decoding meanwhile) or "chunked" (up to `chunk_tokens` rows of prompts and decoding share a step).
     `catch_up`: a drafter that keeps a cache follows the target "each_step" even at depth 0, or only "on_resume".
     `planner_time`: "measured" adds exposed planner time to the clock, "off" leaves it out (exact repeats).
-    `sync_s`: host wait for confidences of the pending proposals, where a planner asks for them under lag.
+    `sync_s`: host wait for confidences of the pending proposals, where a planner asks for them under lag; always paid.
     `warmup_steps` are left out of the totals; `keep_steps` False keeps memory independent of the step count.
     """
 

@@ -248,13 +248,13 @@ class Replay:
 
     def _exposed_s(self, plan_s: float) -> float:
         """Planning time that lengthens the step: all of it when synchronous or when the planner waits for the
-        pending confidences; otherwise what does not fit behind the drafting of the step before."""
+        pending confidences, and that wait; otherwise what does not fit behind the drafting of the step before."""
+        waits = not self.synchronous and self.planner.confidence == "current"
+        wait_s = self.options.sync_s if waits else 0.0
         if self.options.planner_time == "off":
-            return 0.0
-        if self.synchronous:
-            return plan_s
-        if self.planner.confidence == "current":
-            return plan_s + self.options.sync_s
+            return wait_s
+        if self.synchronous or waits:
+            return plan_s + wait_s
         return max(0.0, plan_s - self.last_draft_s)
 
 

@@ -88,8 +88,9 @@ def test_what_planner_time_adds_to_a_step(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("lightspec_bench.runners.replay.time.perf_counter", lambda: next(ticks))  # 1 s a call
     trace = hand_trace([[0] * 6])
     options = SimulatorOptions(sync_s=0.25)
+    uncharged = SimulatorOptions(sync_s=0.25, planner_time="off")
 
-    def exposed(age: ConfidenceAge, depth: int, lag_steps: int) -> float:
+    def exposed(age: ConfidenceAge, depth: int, lag_steps: int, options: SimulatorOptions = options) -> float:
         planner = Scripted(lambda b: Plan(depth, num_verify_tokens=b.num_draft_tokens))
         type(planner).confidence = age
         steps = run(trace, planner, Load(1, num_requests=1), lag_steps, options).steps
@@ -100,6 +101,7 @@ def test_what_planner_time_adds_to_a_step(monkeypatch: pytest.MonkeyPatch) -> No
         assert exposed("lagged", 2, 0) == 2.0
         assert exposed("lagged", 2, 1) == 0.0  # hidden behind drafting
         assert exposed("current", 2, 1) == 1.25
+        assert exposed("current", 2, 1, uncharged) == 0.25  # the engine waits, whoever plans
     finally:
         Scripted.confidence = "lagged"
 

@@ -43,6 +43,7 @@ def test_one_request_step_by_step() -> None:
         "num_draft_tokens": [0, 3, 3, 3],
         "num_verify_tokens": [0, 3, 3, 3],
         "num_accepted_tokens": [0, 2, 0, 0],
+        "planned_depth": [3, 3, 3, 3],
         "draft_depth": [3, 3, 3, 0],
         "num_context_tokens": [11, 12, 15, 16],
         "num_prefill_tokens": [0, 0, 0, 0],
