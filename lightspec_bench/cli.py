@@ -9,8 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from lightspec_bench import __version__
+from lightspec_bench.cli_models import app as models_app
 from lightspec_bench.cli_planners import app as planners_app
+from lightspec_bench.cli_prompts import app as prompts_app
+from lightspec_bench.cli_record import record
 from lightspec_bench.cli_traces import app as traces_app
+from lightspec_bench.cli_train import train_drafter
 
 app = typer.Typer(
     name="lightspec-bench",
@@ -23,6 +27,10 @@ app = typer.Typer(
 )
 app.add_typer(planners_app, name="planners")
 app.add_typer(traces_app, name="traces")
+app.add_typer(prompts_app, name="prompts")
+app.add_typer(models_app, name="models")
+app.command()(record)
+app.command("train-drafter")(train_drafter)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")]
 
@@ -42,6 +50,9 @@ def _options(
     pass
 
 
+_REAL: Any = {"rich_help_panel": "Measured runs (--runner torch)"}
+
+
 @app.command()
 def run(
     suite: Annotated[str, typer.Argument(help="A shipped suite or a YAML file.")] = "default",
@@ -52,10 +63,63 @@ def run(
     seed: Annotated[list[int] | None, typer.Option("--seed", help="Seeds instead of the suite's; repeat it.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; every core by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out: finished cells are kept.")] = False,
-    all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, not only the best.")] = False,
+    all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, and every table.")] = False,
+    runner: Annotated[
+        str | None, typer.Option("--runner", help="simulated or torch; what the suite says by default.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="smollm2, a checkpoint folder or a hub name.", **_REAL)
+    ] = None,
+    drafter: Annotated[
+        str | None, typer.Option("--drafter", "-d", help="As for `record`: ngram, suffix, eagle:FOLDER, ...", **_REAL)
+    ] = None,
+    prompts: Annotated[
+        str | None, typer.Option("--prompts", help="A short name, a file, a folder or OWNER/NAME.", **_REAL)
+    ] = None,
+    concurrency: Annotated[
+        str | None, typer.Option("--concurrency", "-c", help="Requests at once, such as 1,8.", **_REAL)
+    ] = None,
+    planner: Annotated[
+        list[str] | None, typer.Option("--planner", "-p", help="NAME[:key=value,...]; repeat it.", **_REAL)
+    ] = None,
+    num_prompts: Annotated[
+        int | None, typer.Option("--num-prompts", "-n", min=1, help="Drawn from the source; all by default.", **_REAL)
+    ] = None,
+    num_requests: Annotated[
+        int | None,
+        typer.Option("--num-requests", min=1, help="Per cell, at least 4 per place; each prompt once.", **_REAL),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Tokens of an output at most; 128.", **_REAL)
+    ] = None,
+    max_draft_tokens: Annotated[
+        int | None, typer.Option("--max-draft-tokens", "-k", min=1, help="D; the drafter's own by default.", **_REAL)
+    ] = None,
+    max_static: Annotated[
+        int | None, typer.Option("--max-static", min=0, help="Deepest static K that is run; D by default.", **_REAL)
+    ] = None,
+    static: Annotated[
+        bool | None,
+        typer.Option("--static/--no-static", help="Run no speculation and every static K; on by default.", **_REAL),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", min=1, help="Runs of each cell, in turn (seeds 0, 1, ...).", **_REAL)
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option("--latency", "-l", help="Table that planners are told; fitted at the start by default.", **_REAL),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="float32 (lossless, the default), bfloat16 or float16.", **_REAL)
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:N.", **_REAL)] = None,
+    sync: Annotated[
+        bool | None, typer.Option("--sync/--lag", help="Plan before each step, or one step ahead (default).", **_REAL)
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Run a suite: planners x traces x latency models x concurrencies, simulated.
+    """Run a suite: planners x traces x latency models x concurrencies, simulated; or planners x concurrencies on real
+    models, measured (`--runner torch`).
 
     Writes tables, pictures and report.html to the results folder. Exit code 1 when a planner failed in a cell.
 
@@ -66,11 +130,55 @@ def run(
     - `lightspec-bench run my-suite.yaml --seed 0 --seed 1 --out runs/mine`
 
     - `lightspec-bench run my-suite.yaml --out runs/mine --resume`
+
+    - `lightspec-bench run --runner torch --drafter ngram --prompts humaneval -n 8 -c 1,8 -p lightspec --repeats 3`
     """
+    from lightspec_bench.cli_measure import asked_suite, is_measured, measure_command, only_simulated
     from lightspec_bench.cli_run import run_command
 
     suite = "quick" if quick and suite == "default" else suite
+    what = {
+        "target": target, "drafter": drafter, "prompts": prompts, "num_prompts": num_prompts, "max_tokens": max_tokens,
+        "max_draft_tokens": max_draft_tokens, "max_static": max_static, "dtype": dtype, "device": device,
+        "latency": latency,
+    }  # fmt: skip
+    if is_measured(suite, runner):
+        lag_steps = None if sync is None else int(not sync)
+        conditions = {"num_requests": num_requests, "lag_steps": lag_steps}
+        name = None if suite in ("default", "quick") else suite
+        asked = asked_suite(name, what, concurrency, planner, repeats, seed, conditions, static)
+        raise typer.Exit(measure_command(asked, out, resume, all_static, json_output))
+    given = what | {"concurrency": concurrency, "planner": planner, "num_requests": num_requests, "static": static}
+    only_simulated(given | {"repeats": repeats, "sync": sync})
     raise typer.Exit(run_command(suite, out, seed, jobs, resume, all_static, json_output))
+
+
+@app.command()
+def validate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of `run --runner torch`.")],
+    trace: Annotated[
+        str | None, typer.Option("--trace", help="A trace of the same prompts; recorded now by default.")
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option("--latency", "-l", help="Prices; fitted to the run's fixed planners by default."),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Hold the simulator against a measured run: predicted and measured throughput, acceptance length and step time.
+
+    The same requests are replayed under the planners that ran. Without `--latency` prices are fitted to the steps of
+    no speculation and static K, and the other planners are predicted from them. Writes validation.csv, .png and .html.
+
+    Examples:
+
+    - `lightspec-bench validate runs/mine`
+
+    - `lightspec-bench validate runs/mine --trace mine.parquet --latency profile.csv --json`
+    """
+    from lightspec_bench.cli_measure import validate_command
+
+    validate_command(folder, trace, latency, json_output)
 
 
 @app.command()
@@ -131,7 +239,7 @@ def replay(
 @app.command()
 def report(
     folder: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results folders of `run` or `replay --out`.")],
-    all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, not only the best.")] = False,
+    all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, and every table.")] = False,
     json_output: Json = False,
 ) -> None:
     """Make the tables, pictures and report.html of finished runs again, each in its own folder.

@@ -40,7 +40,7 @@ def run_command(
         raise BenchError("--resume needs --out, the folder to go on with")
     folder = out or Path("runs") / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     outcomes = _run(suite, folder, jobs, resume)
-    _show(folder, make_results(folder), all_static, json_output)
+    show_results(folder, make_results(folder), all_static, json_output)
     return int(any(outcome.status == "failed" for outcome in outcomes))
 
 
@@ -53,7 +53,7 @@ def replay_command(suite: Suite, out: Path | None, jobs: int | None, json_output
         for outcome in outcomes:
             if outcome.status != "done":
                 raise BenchError(outcome.reason)
-        _show(folder, make_results(folder), False, json_output, kept=out is not None)
+        show_results(folder, make_results(folder), False, json_output, kept=out is not None)
 
 
 def report_command(folders: list[Path], all_static: bool, json_output: bool) -> None:
@@ -63,7 +63,7 @@ def report_command(folders: list[Path], all_static: bool, json_output: bool) -> 
         print(json.dumps([document(folder, made) for folder, made in results]))
         return
     for folder, made in results:
-        _show(folder, made, all_static, json_output)
+        show_results(folder, made, all_static, json_output)
 
 
 def replay_suite(
@@ -83,7 +83,7 @@ def replay_suite(
 
 
 def _run(suite: Suite, folder: Path, jobs: int | None, resume: bool) -> list[Outcome]:
-    with _progress() as progress:
+    with progress_bar() as progress:
         try:
             return run_suite(suite, folder, jobs=jobs or os.cpu_count() or 1, resume=resume, progress=progress)
         except KeyboardInterrupt:
@@ -92,7 +92,7 @@ def _run(suite: Suite, folder: Path, jobs: int | None, resume: bool) -> list[Out
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     """A bar on stderr, only where it is a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -120,7 +120,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(folder: Path, results: Results, all_static: bool, json_output: bool, kept: bool = True) -> None:
+def show_results(folder: Path, results: Results, all_static: bool, json_output: bool, kept: bool = True) -> None:
     if json_output:
         print(json.dumps(document(folder, results) if kept else _unkept(document(folder, results))))
         return

@@ -70,7 +70,10 @@ SECTIONS = {
     },
 }
 PLANNERS = {name: target for section in SECTIONS.values() for name, target in section.items()}
-RUNNERS = {"simulated": "lightspec_bench.runners.simulated:SimulatedRunner"}
+RUNNERS = {
+    "simulated": "lightspec_bench.runners.simulated:SimulatedRunner",
+    "torch": "lightspec_bench.runners.torch_runner:TorchRunner",
+}
 IMPORTERS = {
     "jsonl": "lightspec_bench.traces.jsonl:JsonLines",
     "levvius": "lightspec_bench.traces.levvius:Levvius",

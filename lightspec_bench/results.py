@@ -15,6 +15,7 @@ from lightspec_bench.core import BenchError, Run
 from lightspec_bench.describe import Description, describe
 from lightspec_bench.experiment import stored_runs, stored_suite, suite_cells
 from lightspec_bench.files import write_atomically
+from lightspec_bench.measured_notes import measured_notes
 from lightspec_bench.reports.cells import CELL, is_dynamic, request_rows
 from lightspec_bench.reports.comparison import compare
 from lightspec_bench.reports.metrics import summarise
@@ -54,6 +55,8 @@ def make_results(folder: Path) -> Results:
     write_atomically(files[0], lambda path: summary.to_csv(path, index=False))
     write_atomically(files[1], lambda path: summary.to_parquet(path, index=False))
     notes = absent_notes(absent)
+    if suite.measured is not None:
+        notes += measured_notes(folder, suite, runs, summary)
     pages = write_report(
         folder,
         comparison,

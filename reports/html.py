@@ -63,12 +63,12 @@ def report_page(
         first,
         section("Answers", f'<ul class="answers">{"".join(map(_answer, answers))}</ul>{_notes(notes)}'),
         ranking,
-        section("Pictures", "".join(map(_picture, pictures))),
+        section("Pictures", "".join(map(picture_block, pictures))),
         section("Tables", _tables(comparison)),
         planners,
         section("Words", _definitions()),
-        section("Settings", _json(settings)),
-        section("Environment", _json(environment)),
+        section("Settings", json_block(settings)),
+        section("Environment", json_block(environment)),
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -125,7 +125,8 @@ def _notes(notes: Sequence[str]) -> str:
     return f"<ul class=note>{''.join(f'<li>{inline(note)}</li>' for note in notes)}</ul>" if notes else ""
 
 
-def _picture(picture: Picture) -> str:
+def picture_block(picture: Picture) -> str:
+    """A figure with its title and caption, as HTML."""
     data = base64.b64encode(svg(picture.figure)).decode("ascii")
     return (
         f'<figure><h3>{escape(picture.title)}</h3><div class=scroll tabindex=0 role=region '
@@ -199,5 +200,6 @@ def _definitions() -> str:
     return f"<dl>{items}</dl>"
 
 
-def _json(document: Mapping[str, Any]) -> str:
+def json_block(document: Mapping[str, Any]) -> str:
+    """Settings as they are, as HTML."""
     return f"<pre tabindex=0>{escape(json.dumps(document, indent=2, default=str, ensure_ascii=False))}</pre>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,8 @@ METRICS = ("throughput", "mean_acceptance_length", "step_time_s")
 TARGETS = {"throughput": 0.05, "mean_acceptance_length": 0.01}
 SINGLE_RUN_NOISE = 0.05  # two single runs that differ by less are not called different
 _AXES = {"throughput": "output tokens/s", "mean_acceptance_length": "acceptance length", "step_time_s": "step (s)"}
-_FITTED, _HELD_OUT = {"color": "#6e6e6e", "marker": "o"}, {"color": "#d55e00", "marker": "D"}
+_FITTED: dict[str, Any] = {"color": "#6e6e6e", "marker": "o"}
+_HELD_OUT: dict[str, Any] = {"color": "#d55e00", "marker": "D"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,13 @@ def verdict_lines(frame: pd.DataFrame, agreement: list[Agreement]) -> list[str]:
         reached = median_error(held_out if len(held_out) else frame, metric) <= target
         word = "reached" if reached else "missed"
         lines.append(f"Median error of {name}: {', '.join(parts)}; target {100 * target:.0f} %: {word}.")
-    for each in agreement:
-        lines.append(
-            f"At {each.concurrency} requests {each.num_alike} of {each.num_pairs} pairs of planners that differ by more "
-            f"than {100 * each.noise:.1f} % (noise) are ranked alike."
-        )
-    return lines
+    return lines + [_agreement_line(each) for each in agreement]
+
+
+def _agreement_line(each: Agreement) -> str:
+    if not each.num_pairs:
+        return f"At {each.concurrency} requests no two planners differ by more than {100 * each.noise:.1f} % (noise)."
+    return (
+        f"At {each.concurrency} requests {each.num_alike} of {each.num_pairs} pairs of planners that differ by more "
+        f"than {100 * each.noise:.1f} % (noise) are ranked alike."
+    )

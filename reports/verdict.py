@@ -62,7 +62,8 @@ def _verdict(trace: str, latency: str, group: pd.DataFrame) -> Verdict:
         )
     rows = {row["concurrency"]: row for row in records(group) if row["planner"] == dynamic}
     change = _mean_ratio(table[dynamic] / table[single])
-    level = len(table) == 1 and not sign(next(iter(rows.values())), "ratio_to_best_static")
+    beside = "ratio_to_none" if single == NO_SPECULATION else "ratio_to_best_static"
+    level = len(table) == 1 and sign(next(iter(rows.values())), beside) == 0
     answer: Answer = "tie" if level or abs(change - 1.0) < TIE else "yes" if change > 1.0 else "no"
     kept = {row["concurrency"]: row["throughput"] for row in records(group) if row["planner"] == single}
     load = max(rows, key=lambda n: abs(math.log(rows[n]["throughput"] / kept[n])))

@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SIBLINGS = ("planners", "reports", "runners", "traces")
-ROOF = {"experiment", "results", "suite", "store", "environment", "cli", "cli_planners", "cli_run", "cli_traces"}
+ROOF = {
+    "experiment", "results", "suite", "store", "environment", "cli", "cli_models", "cli_planners", "cli_prompts",
+    "cli_record", "cli_run", "cli_train", "cli_traces", "measure", "measure_latency", "measured", "recording",
+    "recording_prompts", "cli_measure", "measured_notes", "validation",
+}  # fmt: skip
 HEAVY = {"torch": "runners/torch", "vllm": "runners/vllm"}
 
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs a checkout")

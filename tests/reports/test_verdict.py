@@ -54,6 +54,14 @@ def test_no_speculation_can_be_the_best_single_setting() -> None:
     )
 
 
+def test_without_static_k_the_answer_is_against_no_speculation() -> None:
+    found = verdict({(8, "none"): 100.0, (8, "dspark"): 138.0})
+    assert found.text == (
+        "Dynamic planning pays: dspark stands at +38.0 % against no speculation, the best single setting, at this "
+        "load. On chat with h200 at 8 concurrent requests, dspark stands at +38.0 % against no speculation."
+    )
+
+
 def test_less_than_one_percent_is_a_tie() -> None:
     """vllm#48944 compares two schedules at +0.6 %."""
     found = verdict({(64, "none"): 90.0, (64, "static:k=1"): 100.0, (64, "schedule"): 100.6})
