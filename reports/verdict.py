@@ -70,7 +70,8 @@ def _verdict(trace: str, latency: str, group: pd.DataFrame) -> Verdict:
     reasons = [*_chosen(table), _headline_row(where, rows[load], group), _by_load(rows.values())]
     if len(table) > 1:
         reasons.append(_single_setting(table, single, dynamic))
-    return Verdict(trace, latency, answer, _answer(answer, dynamic, single, change, len(table)), tuple(reasons))
+    headline = _answer(answer, dynamic, single, change, len(table))
+    return Verdict(trace, latency, answer, headline, tuple(filter(None, reasons)))
 
 
 def _chosen(table: pd.DataFrame) -> list[str]:
