@@ -45,6 +45,7 @@ from quality_cases import (
 from quality_measure import measure
 from quality_replay import concatenated, replay
 from quality_summary import (
+    INFORMED,
     PARTS,
     REFERENCE,
     Row,
@@ -64,6 +65,12 @@ from lightspec_bench.runners.load import Load
 ROOFLINE, LINE, CLIFF = "h200-qwen3-14b", "h100-llama-3.1-8b", "b300-deepseek-v4-flash"
 QUICK_TRACES = (RECORDED[0], RECORDED[2], "synthetic:shape=dspark,workload=code")
 QUICK_LATENCIES, QUICK_SIZES = (f"{ROOFLINE}:host_step_ms=2", f"{CLIFF}:host_step_ms=10"), (4, 64, 256)
+BESIDE = (REFERENCE, "dspark")
+# Adaptive verification leaves the draft depth to the engineer: the deepest, and a moderate one.
+RIVALS = (
+    "vllm-adaptive-verification", "clamp:most=3,planner=vllm-adaptive-verification", "sglang-throughput-aware",
+    "turbospec", INFORMED,
+)  # fmt: skip
 TIMED = (
     (256, "smollm2-135m-eagle", 0.3),
     (1024, "synthetic:shape=eagle3,workload=code,max_draft_tokens=15,num_requests=64", 1.0),
@@ -108,7 +115,7 @@ def run(todo: Sequence[Case], planners: tuple[str, ...], oracle: bool, jobs: int
     order = sorted(range(len(todo)), key=lambda i: -effort(todo[i]))
     # Spawned, not forked: pyarrow's threads do not survive a fork.
     with ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(measure, todo[i], planners, oracle and todo[i].part == "grid"): i for i in order}
+        futures = {pool.submit(measure, todo[i], *watched(todo[i], planners, oracle)): i for i in order}
         for number, future in enumerate(as_completed(futures), 1):
             found[futures[future]] = future.result()
             if sys.stderr.isatty():
@@ -117,6 +124,13 @@ def run(todo: Sequence[Case], planners: tuple[str, ...], oracle: bool, jobs: int
         print(file=sys.stderr)
     skipped = {name: reason for result in found for name, reason in result["skipped"].items()}
     return [row for result in found for row in result["rows"]], skipped
+
+
+def watched(case: Case, planners: tuple[str, ...], oracle: bool) -> tuple[tuple[str, ...], bool]:
+    """The planners that a case is run with, and whether the oracle is: rivals meet on the grid alone."""
+    if case.part == "grid":
+        return planners, oracle
+    return tuple(spec for spec in planners if spec not in RIVALS), False
 
 
 def effort(case: Case) -> float:
@@ -147,7 +161,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = partial(parser.add_argument, metavar="SPEC")
     add("--planner", default="lightspec", help="the planner under test")
-    add("--against", action="append", help=f"a planner beside it; repeat (default {REFERENCE}, dspark)")
+    add(
+        "--against",
+        action="append",
+        help=f"a planner beside it; repeat (default {', '.join(BESIDE)}; on the grid rivals too)",
+    )
     add("--ablate", action="append", default=[], help="a variant to compare on the thinned grid; repeat")
     add("--traces", nargs="+", help="traces of the grid")
     add("--latencies", nargs="+", help="latency models of the grid")
@@ -166,7 +184,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     start = time.perf_counter()
-    against = [spec for spec in args.against or [REFERENCE, "dspark"] if spec != args.planner]
+    usual = BESIDE if args.quick else (*BESIDE, *RIVALS)
+    against = [spec for spec in args.against or usual if spec != args.planner]
     specs = (args.planner, *against)
     timed = planner_times(args.planner)
     rows, skipped = run(cases(args, args.quick), specs, args.oracle, args.jobs)
