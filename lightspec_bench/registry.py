@@ -69,10 +69,15 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
             options[key] = _in_parentheses(spec, key, value.strip())
             continue
         try:
-            options[key] = yaml.safe_load(value)
+            options[key] = yaml.safe_load(_spaced(value))
         except yaml.YAMLError:
             raise BenchError(f"{spec!r}: option {key} is {value!r}, expected a YAML value") from None
     return name.strip(), options
+
+
+def _spaced(value: str) -> str:
+    """`{1:4,8:2}` as YAML reads a mapping, which wants a space after the colon or takes the pair for one key."""
+    return re.sub(r"(?<=[{,])(\s*[\w-]+):(?=\S)", r"\1: ", value) if value.lstrip().startswith("{") else value
 
 
 def _in_parentheses(spec: str, key: str, value: str) -> str:

@@ -22,6 +22,8 @@ from tests.support import config_for, random_trace
         ("none", "none", {}),
         ("static:k=3", "static", {"k": 3}),
         ("schedule:ranges=[[1, 16, 3], [17, 64, 1]],x=a", "schedule", {"ranges": [[1, 16, 3], [17, 64, 1]], "x": "a"}),
+        ("t:schedule={1:4,8:2}", "t", {"schedule": {1: 4, 8: 2}}),
+        ("t:schedule={1-16:3, 17-64: 1}", "t", {"schedule": {"1-16": 3, "17-64": 1}}),
         ("my.module:Planner", "my.module:Planner", {}),
         ("my.module:Planner:k=2,on=true", "my.module:Planner", {"k": 2, "on": True}),
         # A value in parentheses is another spec, or any text, kept whole.
