@@ -11,6 +11,7 @@ import typer
 from lightspec_bench import __version__
 from lightspec_bench.cli_models import app as models_app
 from lightspec_bench.cli_planners import app as planners_app
+from lightspec_bench.cli_profile import profile
 from lightspec_bench.cli_prompts import app as prompts_app
 from lightspec_bench.cli_record import record
 from lightspec_bench.cli_traces import app as traces_app
@@ -29,8 +30,6 @@ app.add_typer(planners_app, name="planners")
 app.add_typer(traces_app, name="traces")
 app.add_typer(prompts_app, name="prompts")
 app.add_typer(models_app, name="models")
-app.command()(record)
-app.command("train-drafter")(train_drafter)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")]
 
@@ -133,7 +132,13 @@ def run(
 
     - `lightspec-bench run --runner torch --drafter ngram --prompts humaneval -n 8 -c 1,8 -p lightspec --repeats 3`
     """
-    from lightspec_bench.cli_measure import asked_suite, is_measured, measure_command, only_simulated
+    from lightspec_bench.cli_measure import (
+        asked_suite,
+        is_measured,
+        measure_command,
+        never_measured,
+        only_simulated,
+    )
     from lightspec_bench.cli_run import run_command
 
     suite = "quick" if quick and suite == "default" else suite
@@ -143,6 +148,7 @@ def run(
         "latency": latency,
     }  # fmt: skip
     if is_measured(suite, runner):
+        never_measured({"jobs": jobs, "quick": quick or None})
         lag_steps = None if sync is None else int(not sync)
         conditions = {"num_requests": num_requests, "lag_steps": lag_steps}
         name = None if suite in ("default", "quick") else suite
@@ -249,6 +255,11 @@ def report(
     from lightspec_bench.cli_run import report_command
 
     report_command(folder, all_static, json_output)
+
+
+app.command()(record)
+app.command()(profile)
+app.command("train-drafter")(train_drafter)
 
 
 def main(argv: list[str] | None = None) -> Any:

@@ -14,7 +14,7 @@ SIBLINGS = ("planners", "reports", "runners", "traces")
 ROOF = {
     "experiment", "results", "suite", "store", "environment", "cli", "cli_models", "cli_planners", "cli_prompts",
     "cli_record", "cli_run", "cli_train", "cli_traces", "measure", "measure_latency", "measured", "recording",
-    "recording_prompts", "cli_measure", "measured_notes", "validation",
+    "recording_prompts", "cli_measure", "cli_profile", "profiling", "measured_notes", "validation",
 }  # fmt: skip
 HEAVY = {"torch": "runners/torch", "vllm": "runners/vllm"}
 

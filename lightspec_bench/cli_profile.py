@@ -1,0 +1,118 @@
+"""`lightspec-bench profile`: time this device and write a latency table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def profile(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The latency table to write (CSV).")],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="smollm2, a checkpoint folder or a hub name.")
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option("--architecture", help="A published shape instead, such as qwen3-14b.")
+    ] = None,
+    dummy_weights: Annotated[
+        bool, typer.Option("--dummy-weights", help="Random weights, which --architecture is timed with.")
+    ] = False,
+    drafter: Annotated[
+        str | None,
+        typer.Option(
+            "--drafter",
+            "-d",
+            help="As in record; with --architecture also eagle or parallel, a head of random weights.",
+        ),
+    ] = None,
+    max_draft_tokens: Annotated[
+        int | None, typer.Option("--max-draft-tokens", "-k", min=1, help="D; 8, or a head's slots, by default.")
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="Rows of a step: 1-4,8,16-64/16. The number of requests is always among them.")
+    ] = None,
+    requests: Annotated[str | None, typer.Option(help="Requests of a step: 1,8,32.")] = None,
+    contexts: Annotated[str | None, typer.Option(help="Context tokens per request: 256,1024.")] = None,
+    max_context: Annotated[
+        int | None, typer.Option("--max-context", min=1, help="Leave out batches of more context tokens.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Steps per shape, of which the median counts.")] = 5,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    name: Annotated[str | None, typer.Option(help="Name of the table; the file's by default.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")] = False,
+) -> None:
+    """Measure what a step costs on this device, by rows, requests and context, and write it as a latency table.
+
+    Steps are the engine's own: verifying with acceptance, and drafting. Host time comes from short real runs. With
+    --architecture the published shape is built with random weights: what a pass costs does not depend on them.
+
+    Examples:
+
+    - `lightspec-bench profile --target smollm2 --drafter smollm2-135m-eagle -o mine.csv`
+
+    - `lightspec-bench profile --architecture qwen3-14b --dummy-weights --drafter eagle --dtype bfloat16 --device cuda \
+-o h200.csv`
+    """
+    from lightspec_bench.errors import BenchError
+
+    if architecture is not None and not dummy_weights:
+        raise BenchError(
+            "--architecture is timed with random weights: add --dummy-weights, or give --target a checkpoint"
+        )
+    if architecture is None and dummy_weights:
+        raise BenchError("--dummy-weights has no shape to build, expected --architecture as well")
+    from lightspec_bench.profiling import CONTEXTS, REQUESTS, ROWS, ProfileJob
+
+    job = ProfileJob(
+        out=out,
+        target=target if target or architecture else "smollm2",
+        architecture=architecture,
+        drafter=drafter,
+        max_draft_tokens=max_draft_tokens,
+        rows=_sizes(rows, "rows", ROWS),
+        requests=_sizes(requests, "requests", REQUESTS),
+        contexts=_sizes(contexts, "contexts", CONTEXTS),
+        repeats=repeats,
+        dtype=dtype,
+        device=device,
+        max_context=max_context,
+        name=name,
+    )
+    _print(job, _profiled(job), json_output)
+
+
+def _sizes(text: str | None, what: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    from lightspec_bench.latency_file import parse_sizes
+
+    return default if text is None else tuple(parse_sizes(text, f"--{what}").tolist())
+
+
+def _profiled(job: Any) -> Any:
+    """Profile with progress on stderr, where that is a terminal."""
+    from lightspec_bench.profiling import profile as profile_job
+    from lightspec_bench.progress import Bars
+
+    with Bars() as bars:
+        return profile_job(job, bars.report)
+
+
+def _print(job: Any, found: Any, json_output: bool) -> None:
+    import json
+
+    from lightspec_bench.profiling import document
+
+    if json_output:
+        print(json.dumps(document(found, job.out)))
+        return
+    header = found.header
+    parts = [sum(point.part == part for point in found.points) for part in ("target", "draft")]
+    print(f"{job.out}: {parts[0]} shapes of the target, {parts[1]} of the drafter (measured)")
+    print(f"  {header['model']} in {header['dtype']} on {header['device']}")
+    print(
+        f"  host {header['host_step_ms']} ms a step and {header['host_request_us']} us a request, with a drafter "
+        f"{header['drafter_step_ms']} ms and {header['drafter_request_us']} us more"
+    )
+    print(f"  {header['note']}")

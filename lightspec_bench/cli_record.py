@@ -1,0 +1,145 @@
+"""`lightspec-bench record`: make a trace of a real target and a real drafter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Target = Annotated[str, typer.Option("--target", "-t", help="smollm2, a checkpoint folder or a hub name.")]
+DrafterSpec = Annotated[
+    str,
+    typer.Option(
+        "--drafter",
+        "-d",
+        help="ngram[:max_n=4], suffix, model:FOLDER, layer-skip:first=10,last=15, eagle:FOLDER, parallel:FOLDER or a "
+        "shipped head.",
+    ),
+]
+
+
+def record(
+    prompts: Annotated[
+        list[str], typer.Option("--prompts", "-p", help="A short name, a file, a folder or OWNER/NAME; repeat it.")
+    ],
+    drafter: DrafterSpec,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.")],
+    target: Target = "smollm2",
+    num_prompts: Annotated[
+        int | None, typer.Option("--num-prompts", "-n", min=1, help="Drawn from each source; all by default.")
+    ] = None,
+    same_prompts: Annotated[
+        str | None, typer.Option("--same-prompts", help="Take the requests of this trace, by id, from the sources.")
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of an output at most.")] = 192,
+    max_draft_tokens: Annotated[
+        int | None,
+        typer.Option("--max-draft-tokens", "-k", min=1, help="D; 8, or a parallel head's slots, by default."),
+    ] = None,
+    max_prompt_tokens: Annotated[int, typer.Option(min=1, help="Longer prompts are left out, and counted.")] = 2048,
+    first_turns: Annotated[bool, typer.Option("--first-turns", help="Only the first turn of a conversation.")] = False,
+    chat_template: Annotated[bool, typer.Option("--chat-template/--no-chat-template", help="The tokenizer's.")] = True,
+    dtype: Annotated[str, typer.Option(help="float32 (exact on replay), bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    batch: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 32,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw of prompts.")] = 0,
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Keep the target's outputs here, for the next drafter's trace.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what an interrupted run has finished.")] = False,
+    licence: Annotated[str | None, typer.Option(help="Terms of the trace; those of the prompts by default.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")] = False,
+) -> None:
+    """Record a trace by output position: the target's own greedy outputs, and at every position of them a draft.
+
+    The trace replays exactly under any planner. Every finished prompt is kept beside the output file until the trace
+    is written: interrupted, the same command with --resume goes on.
+
+    Examples:
+
+    - `lightspec-bench record --drafter ngram --prompts humaneval --num-prompts 40 -o ngram.parquet`
+
+    - `lightspec-bench record -d smollm2-135m-eagle -p gsm8k -p mt_bench -k 11 -o eagle.parquet --outputs own.jsonl`
+    """
+    from lightspec_bench.recording import PromptChoice, RecordJob
+
+    choice = PromptChoice(
+        tuple(prompts), num_prompts, seed, chat_template, not first_turns, same_prompts, max_prompt_tokens
+    )
+    job = RecordJob(
+        target, drafter, choice, out, max_tokens, max_draft_tokens, dtype, device, batch, outputs, resume, licence
+    )
+    document = _document(job, *_recorded(job))
+    _print(document, json_output)
+
+
+def _recorded(job: Any) -> tuple[Any, Any]:
+    """Record with progress on stderr; an interrupt says how to go on."""
+    import sys
+
+    from lightspec_bench.progress import Bars
+    from lightspec_bench.recording import record as record_job
+
+    try:
+        with Bars() as bars:
+            return record_job(job, bars.report)
+    except KeyboardInterrupt:
+        print(
+            f"lightspec-bench: interrupted; finished prompts are kept beside {job.out}, --resume goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
+
+
+def _document(job: Any, found: Any, prompts: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    trace = found.trace
+    return {
+        "trace": str(job.out),
+        "info": asdict(trace.info),
+        "num_requests": trace.num_requests,
+        "num_positions": trace.num_positions,
+        "num_looping_requests": int((trace.repeats_from < trace.num_output_tokens).sum()),
+        "mean_accepted": float(trace.num_accepted[_drafting(trace)].mean()) if _drafting(trace).any() else None,
+        "num_rows_skipped": prompts.num_skipped,
+        "num_prompts_too_long": prompts.num_too_long,
+        "notes": list(prompts.notes),
+        "decode_s": found.decode_s,
+        "walk_s": found.walk_s,
+        "num_new_positions": found.num_positions,
+        "positions_per_s": found.positions_per_s,
+    }
+
+
+def _drafting(trace: Any) -> Any:
+    """Positions at which a draft can be made: all but each request's placeholder."""
+    import numpy as np
+
+    mask = np.ones(trace.num_positions, dtype=np.bool_)
+    mask[trace.offsets[:-1]] = False
+    return mask
+
+
+def _print(document: dict[str, Any], json_output: bool) -> None:
+    import json
+
+    if json_output:
+        print(json.dumps(document))
+        return
+    info = document["info"]
+    print(f"{document['trace']}: {document['num_requests']} requests, {document['num_positions']} output positions")
+    print(f"  {info['target']} with {info['drafter']} ({info['drafter_kind']}), D = {info['max_draft_tokens']}")
+    if document["mean_accepted"] is not None:
+        print(f"  accepted per position (recorded): {document['mean_accepted']:.2f} of {info['max_draft_tokens']}")
+    left = document["num_rows_skipped"], document["num_prompts_too_long"]
+    if any(left):
+        print(f"  left out: {left[0]} rows that could not be used, {left[1]} prompts that are too long")
+    for note in document["notes"]:
+        print(f"  note: {note}")
+    if document["positions_per_s"] is not None:
+        print(
+            f"  {document['positions_per_s']:.0f} positions/s (measured): {document['decode_s']:.1f} s decoding, "
+            f"{document['walk_s']:.1f} s drafting along known outputs"
+        )
