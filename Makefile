@@ -10,7 +10,7 @@ run: .venv/installed
 	$(BIN)/lightspec-bench run
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

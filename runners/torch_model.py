@@ -148,10 +148,26 @@ def load_model(name: str, dtype: str = "float32", device: str = "cpu") -> TorchM
     with out_of_memory(f"loading {name} in {dtype} on {device}: take a smaller model or dtype bfloat16"):
         try:
             AutoConfig.from_pretrained(name)
-            model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=kind, low_cpu_mem_usage=True)
+            with _no_bars():
+                model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=kind, low_cpu_mem_usage=True)
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise BenchError(f"model {name}: not loaded as a causal language model ({_first_line(error)})") from None
         return TorchModel(model.to(where), name)
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """Without the bars that transformers draws on stderr, terminal or not."""
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def random_model(config: Any, name: str, dtype: str = "float32", device: str = "cpu", seed: int = 0) -> TorchModel:
