@@ -22,7 +22,7 @@ from lightspec_bench.planners.lightspec_history import History
 
 REFRESH_STEPS = 8
 MAX_ROW_CHOICES = 64
-BUDGET_MARGIN = 1.01  # a budget is taken for counts where it looks this much better: its gain is an optimist's
+BUDGET_MARGIN = 1.02  # a budget is taken for counts where it looks this much better: its gain is an optimist's
 PROBE_SHARE = 0.01  # of the time, at most
 PROBE_REQUESTS = 16  # one request in so many drafts as deep as it can
 

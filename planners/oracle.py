@@ -71,7 +71,9 @@ class Oracle:
         alive = position < self._trace.num_output_tokens[row]
         if alive.any():
             context = int(batch.num_context_tokens.sum())
-            depth[alive] = self._choose(row[alive], position[alive], context)
+            full = batch.num_requests == self._config.max_num_seqs  # then newcomers take the places that come free
+            joining = int((~alive).sum()) if full else 0
+            depth[alive] = self._choose(row[alive], position[alive], context, joining)
         return Plan(num_draft_tokens=depth, num_verify_tokens=batch.num_draft_tokens)
 
     def observe(self, step: Step) -> None:
@@ -113,8 +115,9 @@ class Oracle:
         step_s = latency.verify_s(number, number, context * number) + latency.host_s(number, False)
         return float(step_s) / number
 
-    def _choose(self, row: IntArray, position: IntArray, context: int) -> IntArray:
-        """Draft tokens per request (n,) for its next step: the cheapest of many prices, caps and shares of drafters."""
+    def _choose(self, row: IntArray, position: IntArray, context: int, joining: int = 0) -> IntArray:
+        """Draft tokens per request (n,) for its next step: the cheapest of many prices, caps and shares of drafters.
+        `joining` requests will share that step without a draft."""
         limit = drafter_limit(self._trace, self._trace.offsets[row] + position, self._config.max_draft_tokens)
         accepted = self._trace.num_accepted[self._trace.offsets[row] + position].astype(np.int64)
         drafted = np.minimum(np.arange(self._config.max_draft_tokens + 1), limit[:, None])
@@ -122,15 +125,15 @@ class Oracle:
         to_go = self._to_go[row[:, None] * self._to_go_width + reached]
         gain = to_go[:, :1] - to_go
         chosen = np.minimum(_best_by_price(gain, _prices(gain), self._caps), limit)
-        best = np.argsort(self._spent_s(chosen, gain, context), kind="stable")[:_NUM_REFINED]
+        best = np.argsort(self._spent_s(chosen, gain, context, joining), kind="stable")[:_NUM_REFINED]
         chosen = np.concatenate([chosen[best[:1]], *(_by_share(chosen[i], gain) for i in best)])
-        return np.asarray(chosen[np.argmin(self._spent_s(chosen, gain, context))])
+        return np.asarray(chosen[np.argmin(self._spent_s(chosen, gain, context, joining))])
 
-    def _spent_s(self, chosen: IntArray, gain: FloatArray, context: int) -> FloatArray:
+    def _spent_s(self, chosen: IntArray, gain: FloatArray, context: int, joining: int) -> FloatArray:
         """(combinations,) seconds of the next step less what its tokens save later."""
         number = chosen.shape[1]
         passes = requests_per_pass(chosen, self._config.max_draft_tokens)
-        spent = row_s(self._config, number + chosen.sum(axis=1), number, context)
+        spent = row_s(self._config, number + joining + chosen.sum(axis=1), number + joining, context)
         saved = gain[np.arange(number), chosen].sum(axis=1)
         return np.asarray(spent + draft_passes_s(self._config, passes, context) - saved)
 

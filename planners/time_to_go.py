@@ -35,7 +35,7 @@ def requests_per_pass(drafted: IntArray, max_draft_tokens: int) -> IntArray:
 def operations(trace: Trace, config: EngineConfig, rounds: int = 6) -> list[Operation]:
     """Operating points of a full batch whose requests all follow their best paths, closing in on the one where these
     paths make the prices they follow: the more is verified, the dearer is a row and the less is drafted. Where costs
-    jump there is none, so all that were tried are given, the last one nearest.
+    jump there is none, so all that were tried are given, and some that draft less.
     """
     depth = config.max_draft_tokens
     context = float((trace.num_prompt_tokens + trace.num_output_tokens / 2).mean())
@@ -50,7 +50,8 @@ def operations(trace: Trace, config: EngineConfig, rounds: int = 6) -> list[Oper
         least, most = (here.depth, most) if mean > here.depth else (least, here.depth)
         passes = requests_per_pass(drafted[None], depth)[0] / max(len(drafted), 1)
         tried.append(replace(here, depth=(least + most) / 2, passes=(here.passes + passes) / 2))
-    return tried
+    # Below a cliff the others' rows, which are known only roughly, make a row look too dear: cheaper points as well.
+    return [*tried, *(replace(tried[-1], depth=share * tried[-1].depth) for share in (0.75, 0.5, 0.25))]
 
 
 def _follow(trace: Trace, config: EngineConfig, operation: Operation) -> IntArray:
