@@ -10,20 +10,17 @@ from torch import Tensor
 from lightspec_bench.core import BenchError, Drafter
 from lightspec_bench.runners.torch_checkpoints import head_folder, load_head
 from lightspec_bench.runners.torch_drafter import (
-    Backlog,
     DraftRequest,
     ExitState,
-    FinalRows,
     Proposal,
     empty_proposal,
     top_token,
 )
-from lightspec_bench.runners.torch_head_context import HeadContext, rows_of_final
+from lightspec_bench.runners.torch_head_context import HeadDrafter, rows_of_final
 from lightspec_bench.runners.torch_head_kinds import ChainHead, ParallelHead
-from lightspec_bench.runners.torch_model import TorchModel
 
 
-class EagleDrafter:
+class EagleDrafter(HeadDrafter):
     """An autoregressive head: ours, or a published EAGLE-3 or Speculators one.
 
     Entry t of its context is the target's hidden states at position t with the token at t + 1, and stands in its
@@ -31,6 +28,8 @@ class EagleDrafter:
     further one is an entry whose hidden state is the output before. Those entries lie past the real ones in the
     cache and are overwritten when the real ones come.
     """
+
+    _head: ChainHead
 
     def __init__(
         self, head: str | Path = "smollm2-135m-eagle", max_draft_tokens: int = 8, num_target_layers: int | None = None
@@ -42,22 +41,6 @@ class EagleDrafter:
         self.name = folder.name
         self._head = _chain_head(folder, num_target_layers)
         self.taps = self._head.settings.taps
-
-    def start(self, target: TorchModel, num_slots: int, capacity: int) -> None:
-        """Bind the head to the target and allocate its cache; raises `BenchError` where it does not fit."""
-        self._context = HeadContext.of(self._head, target, num_slots, capacity, self.shape.max_draft_tokens)
-        size = self._head.settings.hidden_size
-        self._newest = torch.zeros(num_slots, size, dtype=target.dtype, device=target.device)
-        self._backlog = Backlog()
-
-    def join(self, slot: int) -> None:
-        self._newest[slot] = 0
-
-    def leave(self, slot: int, tokens: Tensor, num_prompt_tokens: int) -> None:
-        self._backlog.drop(slot)
-
-    def follow(self, rows: FinalRows) -> None:
-        self._backlog.add(rows)
 
     @torch.no_grad()
     def draft(self, request: DraftRequest) -> Proposal:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightspec_bench.core import BenchError, IntArray
+from lightspec_bench.core import BenchError, Drafter, IntArray
 from lightspec_bench.runners.torch_attention import PAGE, attend
 from lightspec_bench.runners.torch_cache import SlotCache
-from lightspec_bench.runners.torch_drafter import FinalRows
+from lightspec_bench.runners.torch_drafter import Backlog, FinalRows
 from lightspec_bench.runners.torch_head_kinds import Head, PublishedEagle3Head
 from lightspec_bench.runners.torch_heads import Attend, rotary_table
 from lightspec_bench.runners.torch_model import TorchModel
@@ -59,6 +59,30 @@ class HeadContext:
         """`count` rows per slot (M,), from position `start` (M,) on."""
         counts = np.full(len(slot), count, dtype=np.int64)
         return make_rows(_host(slot), _host(start), counts, slot.device)
+
+
+class HeadDrafter:
+    """The part of `TorchDrafter` that is the same for every head: final rows put off until their request drafts, and
+    the newest entry of each slot, (S, H)."""
+
+    shape: Drafter
+    _head: Head
+
+    def start(self, target: TorchModel, num_slots: int, capacity: int) -> None:
+        """Bind the head to the target and allocate its cache; raises `BenchError` where it does not fit."""
+        self._context = HeadContext.of(self._head, target, num_slots, capacity, self.shape.max_draft_tokens)
+        size = self._head.settings.hidden_size
+        self._newest = torch.zeros(num_slots, size, dtype=target.dtype, device=target.device)
+        self._backlog = Backlog()
+
+    def join(self, slot: int) -> None:
+        self._newest[slot] = 0
+
+    def leave(self, slot: int, tokens: Tensor, num_prompt_tokens: int) -> None:
+        self._backlog.drop(slot)
+
+    def follow(self, rows: FinalRows) -> None:
+        self._backlog.add(rows)
 
 
 def rows_of_final(rows: FinalRows) -> Rows:

@@ -10,25 +10,24 @@ from torch import Tensor
 from lightspec_bench.core import BenchError, Drafter
 from lightspec_bench.runners.torch_checkpoints import head_folder, load_head
 from lightspec_bench.runners.torch_drafter import (
-    Backlog,
     DraftRequest,
     ExitState,
-    FinalRows,
     Proposal,
     empty_proposal,
     top_token,
 )
-from lightspec_bench.runners.torch_head_context import HeadContext, rows_of_final
+from lightspec_bench.runners.torch_head_context import HeadDrafter, rows_of_final
 from lightspec_bench.runners.torch_head_kinds import ParallelHead
-from lightspec_bench.runners.torch_model import TorchModel
 
 
-class ParallelDrafter:
+class ParallelDrafter(HeadDrafter):
     """A head whose slots are run together, once per proposal; only a small term per token is sequential.
 
     Real entries are read into the cache as keys and values alone. A proposal is one pass over the block's slots, of
     which slot 0 stands where the newest real entry stands and the others behind it, to be overwritten later.
     """
+
+    _head: ParallelHead
 
     def __init__(self, head: str | Path = "smollm2-135m-parallel", max_draft_tokens: int | None = None) -> None:
         """`head`: a shipped head's name, or a folder. `max_draft_tokens`: slots used, all by default."""
@@ -41,22 +40,6 @@ class ParallelDrafter:
             raise BenchError(f"max_draft_tokens is {block}, expected 1 to {found.settings.num_slots}, the head's slots")
         self.shape = Drafter("parallel", block)
         self.name, self.taps, self._head = folder.name, found.settings.taps, found
-
-    def start(self, target: TorchModel, num_slots: int, capacity: int) -> None:
-        """Bind the head to the target and allocate its cache; raises `BenchError` where it does not fit."""
-        self._context = HeadContext.of(self._head, target, num_slots, capacity, self.shape.max_draft_tokens)
-        size = self._head.settings.hidden_size
-        self._newest = torch.zeros(num_slots, size, dtype=target.dtype, device=target.device)
-        self._backlog = Backlog()
-
-    def join(self, slot: int) -> None:
-        self._newest[slot] = 0
-
-    def leave(self, slot: int, tokens: Tensor, num_prompt_tokens: int) -> None:
-        self._backlog.drop(slot)
-
-    def follow(self, rows: FinalRows) -> None:
-        self._backlog.add(rows)
 
     @torch.no_grad()
     def draft(self, request: DraftRequest) -> Proposal:
