@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from operator import add
-
 import numpy as np
 
-from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, Plan, Step, Totals
+from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, IntArray, Plan, Step, Totals
 
 
 def planned_depth(plan: Plan) -> int:
@@ -22,11 +20,16 @@ class Recorder:
         self._width = max_draft_tokens + 1
         self._warmup_steps = warmup_steps
         self._rows: list[tuple[float, ...]] | None = [] if keep_steps else None
-        self._outcomes = np.zeros(self._width**2, dtype=np.int64)
-        self._ints = [0, 0, 0, 0]  # steps, drafted, tokens out, prefill tokens
-        self._seconds = [0.0] * 6  # verify, draft, host, prefill, planner, exposed planner
+        self._outcomes = np.zeros((self._width, self._width), dtype=np.int64)
+        self._unmeasured = np.zeros_like(self._outcomes)
+        self._num_steps = self._drafted = self._tokens = self._prefilled = 0
+        self._verify_s = self._draft_s = self._host_s = self._prefill_s = self._planner_s = self._exposed_s = 0.0
         self._start_s, self._end_s = np.nan, np.nan
         self._prefill_tokens = self._first_tokens = self._num_seen = 0
+
+    def outcomes(self, index: int) -> IntArray:
+        """Where step `index` is to count its (verified, accepted) pairs, (D + 1, D + 1): not in the warm-up's way."""
+        return self._outcomes if index >= self._warmup_steps else self._unmeasured
 
     def prefilled(self, num_tokens: int, num_first_tokens: int) -> None:
         """Prompt rows and first tokens that came out since the last step, or during it."""
@@ -35,51 +38,71 @@ class Recorder:
 
     def record(self, step: Step, start_s: float, end_s: float, depth: int, planner_s: float, exposed_s: float) -> None:
         """Add a step that ran from `start_s` to `end_s` and drafted `depth` tokens at the deepest."""
+        verify, accepted = step.num_verify_tokens, step.num_accepted_tokens
+        pairs = np.bincount(verify * self._width + accepted, minlength=self._width**2)
+        outcomes = self.outcomes(step.index)
+        outcomes += pairs.reshape(outcomes.shape)
+        sums = (int(step.num_draft_tokens.sum()), int(verify.sum()), int(accepted.sum()))
+        self.add(step, sums, start_s, end_s, depth, planner_s, exposed_s)
+
+    def add(
+        self,
+        step: Step,
+        sums: tuple[int, int, int],
+        start_s: float,
+        end_s: float,
+        depth: int,
+        planner_s: float,
+        exposed_s: float,
+    ) -> None:
+        """`record` for a step whose outcomes are counted already; `sums` of drafted, verified and accepted tokens."""
+        drafted, verified, accepted = sums
         num_requests = step.num_requests
-        verified = int(step.num_verify_tokens.sum())
-        accepted = int(step.num_accepted_tokens.sum())
-        drafted = int(step.num_draft_tokens.sum())
-        seconds = (step.verify_s, step.draft_s, step.host_s, step.prefill_s, planner_s, exposed_s)
         if self._rows is not None:
             self._rows.append(
                 (
                     step.index, start_s, end_s - start_s, num_requests, num_requests + verified, drafted, verified,
-                    accepted, planned_depth(step.plan), depth, step.num_context_tokens, self._prefill_tokens, *seconds,
+                    accepted, planned_depth(step.plan), depth, step.num_context_tokens, self._prefill_tokens,
+                    step.verify_s, step.draft_s, step.host_s, step.prefill_s, planner_s, exposed_s,
                 )
             )  # fmt: skip
         self._num_seen = step.index + 1
         if step.index >= self._warmup_steps:
-            self._start_s = start_s if np.isnan(self._start_s) else self._start_s
+            if not self._num_steps:
+                self._start_s = start_s
             self._end_s = end_s
-            amounts = (1, drafted, num_requests + accepted + self._first_tokens, self._prefill_tokens)
-            self._ints = list(map(add, self._ints, amounts))
-            self._seconds = list(map(add, self._seconds, seconds))
-            pairs = step.num_verify_tokens * self._width + step.num_accepted_tokens
-            self._outcomes += np.bincount(pairs, minlength=self._width**2)
+            self._num_steps += 1
+            self._drafted += drafted
+            self._tokens += num_requests + accepted + self._first_tokens
+            self._prefilled += self._prefill_tokens
+            self._verify_s += step.verify_s
+            self._draft_s += step.draft_s
+            self._host_s += step.host_s
+            self._prefill_s += step.prefill_s
+            self._planner_s += planner_s
+            self._exposed_s += exposed_s
         self._prefill_tokens = self._first_tokens = 0
 
     def totals(self) -> Totals:
         """Raises `BenchError` where the warm-up left no step to measure."""
-        if not self._ints[0]:
+        if not self._num_steps:
             raise BenchError(
                 f"warmup_steps is {self._warmup_steps} and the run took {self._num_seen} decode steps, "
                 "expected more steps than that to measure"
             )
-        num_steps, num_draft_tokens, num_output_tokens, num_prefill_tokens = self._ints
-        verify_s, draft_s, host_s, prefill_s, planner_s, exposed_planner_s = self._seconds
         return Totals(
-            num_steps=num_steps,
-            num_draft_tokens=num_draft_tokens,
-            num_output_tokens=num_output_tokens,
-            num_prefill_tokens=num_prefill_tokens,
+            num_steps=self._num_steps,
+            num_draft_tokens=self._drafted,
+            num_output_tokens=self._tokens,
+            num_prefill_tokens=self._prefilled,
             elapsed_s=float(self._end_s - self._start_s),
-            verify_s=verify_s,
-            draft_s=draft_s,
-            host_s=host_s,
-            prefill_s=prefill_s,
-            planner_s=planner_s,
-            exposed_planner_s=exposed_planner_s,
-            outcomes=self._outcomes.reshape(self._width, self._width),
+            verify_s=self._verify_s,
+            draft_s=self._draft_s,
+            host_s=self._host_s,
+            prefill_s=self._prefill_s,
+            planner_s=self._planner_s,
+            exposed_planner_s=self._exposed_s,
+            outcomes=self._outcomes,
         )
 
     def steps(self) -> Columns | None:

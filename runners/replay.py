@@ -10,7 +10,6 @@ import numpy as np
 from lightspec_bench.check import check_plan
 from lightspec_bench.core import (
     Batch,
-    BoolArray,
     Columns,
     Confidence,
     EngineConfig,
@@ -29,7 +28,9 @@ from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.proposals import propose, rows_per_pass
 from lightspec_bench.runners.records import Recorder
-from lightspec_bench.runners.slots import Slots
+from lightspec_bench.runners.slots import Outcome, Slots, View
+
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Replay:
@@ -48,6 +49,7 @@ class Replay:
         self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
         self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
         self.unseen: deque[Step] = deque()
+        self.one_depth = _NOBODY  # what every request drafted in the last step of one depth
         self.last_confidences = NO_CONFIDENCES
 
     def run(self) -> tuple[Totals, Columns, Columns | None]:
@@ -63,6 +65,8 @@ class Replay:
     def _admit(self) -> None:
         """Admit what has arrived, or wait for it where nothing runs; price its prefill."""
         slots, options = self.slots, self.options
+        if slots.is_full:
+            return
         if slots.num_active == 0:
             self.now_s = max(self.now_s, slots.next_arrival_s())
         admitted = slots.admit(self.now_s)
@@ -102,41 +106,42 @@ class Replay:
     def _decode(self) -> None:
         slots, config = self.slots, self.config
         chunk, prefilled = self._take_chunk()
-        position, pending = slots.position, slots.pending
-        current = self._confidences(position, pending)
-        batch = self._batch(pending, current, chunk)
+        seen, pending = slots.look(), slots.pending
+        current = self._confidences(seen.position, pending)
+        batch = self._batch(seen, pending, current, chunk)
         plan, plan_s = self._plan(batch)
-        verify = self._verify_tokens(plan, position, pending, current.confidence)
-        accepted = np.minimum(verify, self.trace.num_accepted[position])
-        context = int(batch.num_context_tokens.sum())
-        verify_s, chunk_s = self._verify_s(len(verify) + int(verify.sum()), batch.num_requests, context, chunk)
-        alive = slots.advance(verify, accepted)
-        draft_s, depth = self._draft(plan, verify, accepted, alive, context)
+        verify = self._verify_tokens(plan, seen, pending, current.confidence)
+        outcome = slots.advance(verify, self.recorder.outcomes(self.index))
+        context, rows = seen.sum_context_tokens, len(verify) + outcome.sum_verified
+        verify_s, chunk_s = self._verify_s(rows, len(verify), context, chunk)
+        draft_s, depth = self._draft(plan, verify, outcome, rows, context)
         step = Step(
             index=self.index,
             plan=plan,
             request_id=batch.request_id,
             num_draft_tokens=pending,
             num_verify_tokens=verify,
-            num_accepted_tokens=accepted,
+            num_accepted_tokens=outcome.num_accepted_tokens,
             confidence=current.confidence,
             entropy=current.entropy,
             num_context_tokens=context,
             num_prefill_tokens=chunk,
             verify_s=verify_s,
             draft_s=draft_s,
-            host_s=float(config.latency.host_s(batch.num_requests, self.planner.uses_drafter)),
+            host_s=float(config.latency.host_s(len(verify), self.planner.uses_drafter)),
             prefill_s=chunk_s + self.waited_prefill_s,
             planner_s=plan_s,
             exposed_planner_s=self._exposed_s(plan_s),
         )
-        self.last_confidences = current.of(alive)
-        self._close(step, depth, prefilled, self._observe(step))
+        if self.reads_confidence:
+            self.last_confidences = current.of(outcome.alive)
+        sums = (seen.sum_pending, outcome.sum_verified, outcome.sum_accepted)
+        self._close(step, sums, depth, prefilled, self._observe(step))
 
     def _take_chunk(self) -> tuple[int, IntArray]:
         """Prompt rows that share this step, and the requests whose prompts they complete."""
         if not self.slots.num_prefilling:
-            return 0, np.zeros(0, dtype=np.int64)
+            return 0, _NOBODY
         room = max(self.options.chunk_tokens - self.slots.num_running - int(self.slots.pending.sum()), 1)
         chunk, prefilled = self.slots.take_prefill(room)
         self.recorder.prefilled(chunk, len(prefilled))
@@ -149,20 +154,19 @@ class Replay:
         past = np.arange(self.trace.max_draft_tokens) >= pending[:, None]
         return Confidences(masked(self.trace.confidence, position, past), masked(self.trace.entropy, position, past))
 
-    def _batch(self, pending: IntArray, current: Confidences, chunk: int) -> Batch:
+    def _batch(self, seen: View, pending: IntArray, current: Confidences, chunk: int) -> Batch:
         slots = self.slots
-        seen = current
         if self.reads_confidence and not self.sees_pending:
-            seen = self.last_confidences.padded(len(pending), current)
+            current = self.last_confidences.padded(len(pending), current)
         return Batch(
             step=self.index,
             now_s=self.now_s,
-            request_id=_frozen(slots.request_id),
+            request_id=seen.request_id,
             num_draft_tokens=_frozen(pending if self.sees_pending else slots.planned),
-            num_output_tokens=slots.num_output_tokens,
-            num_context_tokens=slots.num_context_tokens,
-            confidence=seen.confidence,
-            entropy=seen.entropy,
+            num_output_tokens=seen.num_output_tokens,
+            num_context_tokens=seen.num_context_tokens,
+            confidence=current.confidence,
+            entropy=current.entropy,
             num_prefill_tokens=chunk,
             num_waiting=slots.num_waiting(self.now_s),
         )
@@ -178,20 +182,18 @@ class Replay:
             )
         return plan, plan_s
 
-    def _verify_tokens(
-        self, plan: Plan, position: IntArray, pending: IntArray, confidence: Confidence | None
-    ) -> IntArray:
+    def _verify_tokens(self, plan: Plan, seen: View, pending: IntArray, confidence: Confidence | None) -> IntArray:
         """Verify tokens per request: the plan's counts as far as they were drafted, or its budget through Fill."""
         if plan.num_verify_tokens is not None:
             return np.minimum(plan.num_verify_tokens, pending)
         assert plan.num_target_tokens is not None
         room = plan.num_target_tokens - len(pending)
-        if not 0 < room < int(pending.sum()):
+        if not 0 < room < seen.sum_pending:
             return pending if room else np.zeros_like(pending)
         if self.trace.confidence is None:
             survival = depth_survival(len(pending), self.trace.max_draft_tokens)
         else:
-            survival = prefix_survival(self.trace.confidence[position] if confidence is None else confidence)
+            survival = prefix_survival(self.trace.confidence[seen.position] if confidence is None else confidence)
         return fill(survival, pending, plan.num_target_tokens)
 
     def _verify_s(self, rows: int, num_requests: int, context: int, chunk: int) -> tuple[float, float]:
@@ -203,13 +205,11 @@ class Replay:
         with_chunk = float(latency.verify_s(rows + chunk, num_requests + 1, context + chunk // 2))
         return verify_s, max(with_chunk - verify_s, 0.0)
 
-    def _draft(
-        self, plan: Plan, verify: IntArray, accepted: IntArray, alive: BoolArray, context: int
-    ) -> tuple[float, int]:
-        """Draft for the survivors; returns seconds and the deepest proposal."""
+    def _draft(self, plan: Plan, verify: IntArray, outcome: Outcome, extend: int, context: int) -> tuple[float, int]:
+        """Draft for the survivors; returns seconds and the deepest proposal. `extend` rows were verified."""
         slots, latency, drafter = self.slots, self.config.latency, self.config.drafter
-        depth, number, extend = plan.num_draft_tokens, slots.num_running, len(verify) + int(verify.sum())
-        asked = depth[alive] if isinstance(depth, np.ndarray) else np.full(number, depth)
+        depth, number, alive = plan.num_draft_tokens, outcome.num_alive, outcome.alive
+        asked = depth[alive] if isinstance(depth, np.ndarray) else self._one_depth(number, depth)
         if not self.planner.uses_drafter:
             slots.propose(asked, asked)
             return 0.0, 0
@@ -221,10 +221,16 @@ class Replay:
         slots.propose(proposals.num_draft_tokens, asked)
         if self.options.catch_up == "on_resume":
             drafting = proposals.num_passes > 0
-            behind = slots.catch_up(drafting, (accepted + 1)[alive])
+            behind = slots.catch_up(drafting, (outcome.num_accepted_tokens + 1)[alive])
             extend = behind + int((verify + 1)[alive][drafting].sum())
         passes = rows_per_pass(proposals.num_passes)
         return ragged_draft_s(latency, drafter, extend, passes, context), len(passes)
+
+    def _one_depth(self, number: int, depth: int) -> IntArray:
+        """The same depth for all survivors, (number,); mostly that of the step before."""
+        if len(self.one_depth) != number or (number and self.one_depth[0] != depth):
+            self.one_depth = np.full(number, depth, dtype=np.int64)
+        return self.one_depth
 
     def _observe(self, step: Step) -> float:
         """Hand over what the pipeline lets the planner know by now: this step, or under lag the one before."""
@@ -234,7 +240,7 @@ class Replay:
             self.planner.observe(self.unseen.popleft())
         return time.perf_counter() - start
 
-    def _close(self, step: Step, depth: int, prefilled: IntArray, observe_s: float) -> None:
+    def _close(self, step: Step, sums: tuple[int, int, int], depth: int, prefilled: IntArray, observe_s: float) -> None:
         """Advance the clock. What a synchronous engine spends in `observe` lengthens the step as well."""
         counted = self.options.planner_time == "measured"
         exposed_s = step.exposed_planner_s + (observe_s if counted and self.synchronous else 0.0)
@@ -242,7 +248,7 @@ class Replay:
         self.now_s = start_s + step.duration_s - step.exposed_planner_s + exposed_s
         self.last_draft_s, self.waited_prefill_s = step.draft_s, 0.0
         self.slots.finish(self.now_s)
-        self.recorder.record(step, start_s, self.now_s, depth, step.planner_s + observe_s, exposed_s)
+        self.recorder.add(step, sums, start_s, self.now_s, depth, step.planner_s + observe_s, exposed_s)
         self.slots.start(prefilled, self.now_s)
         self.index += 1
 

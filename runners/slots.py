@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from lightspec_bench.core import BoolArray, Columns, IntArray, Trace
 from lightspec_bench.runners.load import Load, make_workload, repetition
+from lightspec_bench.runners.step_kernels import (
+    CONTEXT,
+    END,
+    JOINED,
+    MISSED,
+    POSITION,
+    REQUEST_ID,
+    SEQUENCE,
+    SPEC_STEPS,
+    START,
+    load_kernels,
+)
 
-# Rows of the state matrix: one column a running request, so that leaving and joining are one operation each. CONTEXT
-# is what is added to a position to get the tokens in the cache, JOINED the number of steps before the first.
-POSITION, START, END, REQUEST_ID, SEQUENCE, CONTEXT, JOINED, SPEC_STEPS, DRAFTED, VERIFIED, MISSED = range(11)
 _START_S, _FIRST_TOKEN_S, _FINISH_S = range(3)
 _NOTHING = np.zeros(0, dtype=np.int64)
+
+
+class View(NamedTuple):
+    """The running requests before a step, (N,) each: positions in the trace's columns, ids and tokens; their sums."""
+
+    position: IntArray
+    request_id: IntArray
+    num_output_tokens: IntArray
+    num_context_tokens: IntArray
+    sum_context_tokens: int
+    sum_pending: int
+
+
+class Outcome(NamedTuple):
+    """What a step's verification gave: tokens accepted and who goes on, (N,) each, and their sums."""
+
+    num_accepted_tokens: IntArray
+    alive: BoolArray
+    num_alive: int
+    sum_verified: int
+    sum_accepted: int
 
 
 class Slots:
@@ -25,20 +57,21 @@ class Slots:
         self._trace, self._seed, self._capacity = trace, load.seed, load.concurrency
         self._ids, self._arrival_s = workload.request_id, workload.arrival_s
         self._next = self._num_steps = 0
-        self._state = np.zeros((MISSED + 1, 0), dtype=np.int64)
+        self._kernels = load_kernels()
+        self._state = np.zeros((MISSED + 1, load.concurrency), dtype=np.int64)
+        self.num_running = 0
+        self._recorded = np.asarray(trace.num_accepted)
         self.pending: IntArray = _NOTHING
         self.planned: IntArray = _NOTHING
-        self._leaving = self._state
+        self._leaving = self._state[:, :0]
         self._prefilling, self._prefill_left = _NOTHING, _NOTHING
         self._num_counted = self.num_unfinished = workload.num_requests
         self._times_s = np.full((3, len(self._ids)), np.nan)  # rows _START_S, _FIRST_TOKEN_S, _FINISH_S
         self._counts = np.zeros((4, len(self._ids)), dtype=np.int64)  # steps, spec steps, drafted, verified
+        self._columns = self._first_columns(0)
+        self._may_end_at_once = bool((trace.num_output_tokens == 1).any())
 
     # ------------------------------------------------------------------ what the engine asks
-
-    @property
-    def num_running(self) -> int:
-        return self._state.shape[1]
 
     @property
     def num_prefilling(self) -> int:
@@ -46,24 +79,21 @@ class Slots:
 
     @property
     def num_active(self) -> int:
-        return self.num_running + self.num_prefilling
+        return self.num_running + len(self._prefilling)
+
+    @property
+    def is_full(self) -> bool:
+        return self.num_running + len(self._prefilling) == self._capacity
 
     @property
     def position(self) -> IntArray:
         """Positions in the trace's columns, (N,)."""
-        return np.asarray(self._state[POSITION].copy())
+        return np.asarray(self._state[POSITION, : self.num_running].copy())
 
-    @property
-    def request_id(self) -> IntArray:
-        return np.asarray(self._state[REQUEST_ID])
-
-    @property
-    def num_output_tokens(self) -> IntArray:
-        return np.asarray(self._state[POSITION] - self._state[START])
-
-    @property
-    def num_context_tokens(self) -> IntArray:
-        return np.asarray(self._state[POSITION] + self._state[CONTEXT])
+    def look(self) -> View:
+        """The running requests as they stand."""
+        columns, *sums = self._kernels.look(self._state, self.num_running, self.pending)
+        return View(*columns, *sums)
 
     def next_arrival_s(self) -> float:
         """When the next request that was not admitted arrives; infinite when there is none, 0 in a closed loop."""
@@ -98,35 +128,43 @@ class Slots:
         while len(self._ids) < self._next + self._capacity:
             number = len(self._ids) // self._trace.num_requests
             self._ids = np.concatenate((self._ids, repetition(self._trace, self._seed, number)))
-        added = len(self._ids) - self._times_s.shape[1]
+        known = self._times_s.shape[1]
+        added = len(self._ids) - known
+        self._columns = np.concatenate((self._columns, self._first_columns(known)), axis=1)
         self._times_s = np.pad(self._times_s, ((0, 0), (0, added)), constant_values=np.nan)
         self._counts = np.pad(self._counts, ((0, 0), (0, added)))
 
-    def num_prompt_tokens(self, sequence: IntArray) -> IntArray:
-        return self._trace.num_prompt_tokens[self._row(sequence)]
+    def _first_columns(self, first: int) -> IntArray:
+        """The state's columns that the requests from sequence number `first` on begin with."""
+        trace, ids = self._trace, self._ids[first:]
+        row = ids % trace.num_requests
+        columns = np.zeros((MISSED + 1, len(ids)), dtype=np.int64)
+        columns[START] = trace.offsets[row]
+        columns[POSITION] = columns[START] + 1
+        columns[END] = columns[START] + trace.num_output_tokens[row]
+        columns[REQUEST_ID] = ids
+        columns[SEQUENCE] = np.arange(first, len(self._ids))
+        columns[CONTEXT] = trace.num_prompt_tokens[row] - columns[START]
+        return columns
 
-    def _row(self, sequence: IntArray) -> IntArray:
-        return np.asarray(self._ids[sequence] % self._trace.num_requests)
+    def num_prompt_tokens(self, sequence: IntArray) -> IntArray:
+        return self._trace.num_prompt_tokens[self._ids[sequence] % self._trace.num_requests]
 
     def start(self, sequence: IntArray, now_s: float) -> None:
         """First tokens are out: requests of one token are done, the others decode from the next step on."""
         if not len(sequence):
             return
         self._times_s[_FIRST_TOKEN_S, sequence] = now_s
-        row = self._row(sequence)
-        length = self._trace.num_output_tokens[row]
-        self._done(sequence[length == 1], now_s)
-        sequence, row, length = sequence[length > 1], row[length > 1], length[length > 1]
-        joining = np.zeros((MISSED + 1, len(sequence)), dtype=np.int64)
+        joining = self._columns[:, sequence]
+        if self._may_end_at_once:
+            goes_on = joining[POSITION] < joining[END]
+            self._done(sequence[~goes_on], now_s)
+            joining = joining[:, goes_on]
         joining[JOINED] = self._num_steps
-        joining[START] = self._trace.offsets[row]
-        joining[POSITION] = joining[START] + 1
-        joining[END] = joining[START] + length
-        joining[REQUEST_ID] = self._ids[sequence]
-        joining[SEQUENCE] = sequence
-        joining[CONTEXT] = self._trace.num_prompt_tokens[row] - joining[START]
-        self._state = np.concatenate((self._state, joining), axis=1)
-        no_draft = np.zeros(len(sequence), dtype=np.int64)
+        count = joining.shape[1]
+        self._state[:, self.num_running : self.num_running + count] = joining
+        self.num_running += count
+        no_draft = np.zeros(count, dtype=np.int64)
         self.pending = np.concatenate((self.pending, no_draft))
         self.planned = np.concatenate((self.planned, no_draft))
 
@@ -146,21 +184,18 @@ class Slots:
 
     # ------------------------------------------------------------------ a step
 
-    def advance(self, verify: IntArray, accepted: IntArray) -> BoolArray:
-        """Book a step's outcome and let finished requests leave; returns who of the batch goes on, (N,)."""
-        state = self._state
+    def advance(self, verify: IntArray, outcomes: IntArray) -> Outcome:
+        """Accept what the trace allows of `verify` (N,), count it in `outcomes`, and let finished requests leave."""
         self._num_steps += 1
-        state[POSITION] += accepted + 1
-        state[SPEC_STEPS] += verify > 0
-        state[DRAFTED] += self.pending
-        state[VERIFIED] += verify
-        alive = np.asarray(state[POSITION] < state[END])
-        if alive.all():
-            self._leaving = state[:, :0]
+        found = Outcome(
+            *self._kernels.book(self._state, self.num_running, self.pending, verify, self._recorded, outcomes)
+        )
+        if found.num_alive == self.num_running:
+            self._leaving = self._state[:, :0]
         else:
-            self._leaving = state.take(np.flatnonzero(~alive), axis=1)
-            self._state = state.take(np.flatnonzero(alive), axis=1)
-        return alive
+            self._leaving = self._kernels.leave(self._state, found.alive, found.num_alive)
+            self.num_running = found.num_alive
+        return found
 
     def propose(self, num_draft_tokens: IntArray, depth: IntArray) -> None:
         """The survivors' new proposals, and the depths they were asked for."""
@@ -168,9 +203,9 @@ class Slots:
 
     def catch_up(self, drafting: BoolArray, emitted: IntArray) -> int:
         """Tokens of earlier steps that the drafting survivors' drafter missed; the others miss this step's too."""
-        missed = self._state[MISSED]
+        missed = self._state[MISSED, : self.num_running]
         behind = int(missed[drafting].sum())
-        self._state[MISSED] = np.where(drafting, 0, missed + emitted)
+        missed[:] = np.where(drafting, 0, missed + emitted)
         return behind
 
     def finish(self, now_s: float) -> None:
@@ -188,7 +223,7 @@ class Slots:
     def finished_requests(self) -> Columns:
         """`REQUEST_COLUMNS` of the counted requests, in the order they were sent."""
         sequence = np.arange(self._num_counted)
-        row = self._row(sequence)
+        row = self._ids[sequence] % self._trace.num_requests
         start_s, first_token_s, finish_s = self._times_s[:, sequence]
         steps, spec_steps, drafted, verified = self._counts[:, sequence]
         length = self._trace.num_output_tokens[row]
