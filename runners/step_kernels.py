@@ -82,7 +82,7 @@ def _look(state, n, pending):  # type: ignore[no-untyped-def]
 
 def _book(state, n, pending, verify, recorded, outcomes):  # type: ignore[no-untyped-def]
     accepted, alive = np.empty(n, np.int64), np.empty(n, np.bool_)
-    num_alive, num_verified, num_accepted = 0, 0, 0
+    num_alive, num_verified, num_accepted = 0, 0, np.int64(0)
     for i in range(n):
         right = min(np.int64(verify[i]), np.int64(recorded[state[POSITION, i]]))
         accepted[i] = right
@@ -122,4 +122,5 @@ def load_kernels() -> Kernels:
         from numba import njit
     except ImportError:
         return Kernels(look, book, leave, False)
-    return Kernels(*(njit(cache=True)(loop) for loop in (_look, _book, _leave)), True)
+    compiled = njit(cache=True)
+    return Kernels(compiled(_look), compiled(_book), compiled(_leave), True)
