@@ -31,6 +31,11 @@ class Recorder:
         """Where step `index` is to count its (verified, accepted) pairs, (D + 1, D + 1): not in the warm-up's way."""
         return self._outcomes if index >= self._warmup_steps else self._unmeasured
 
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """When the measured window began and ended; NaN before its first step."""
+        return self._start_s, self._end_s
+
     def prefilled(self, num_tokens: int, num_first_tokens: int) -> None:
         """Prompt rows and first tokens that came out since the last step, or during it."""
         self._prefill_tokens += num_tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from lightspec_bench.core import (
 from lightspec_bench.drafting import draft_s, ragged_draft_s
 from lightspec_bench.fill import depth_survival, fill, prefix_survival
 from lightspec_bench.runners.confidences import NO_CONFIDENCES, Confidences, masked
-from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.proposals import propose, rows_per_pass
 from lightspec_bench.runners.records import Recorder
@@ -33,11 +33,28 @@ from lightspec_bench.runners.slots import Outcome, Slots, View
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
+class Begun(NamedTuple):
+    """A step that is planned and has not run yet."""
+
+    chunk: int  # prompt rows that share it
+    prefilled: IntArray  # the requests whose prompts they complete
+    seen: View
+    current: Confidences
+    plan: Plan
+    plan_s: float
+
+
 class Replay:
     """One planner's run: the state between decode steps and the steps' order."""
 
     def __init__(
-        self, trace: Trace, config: EngineConfig, load: Load, options: SimulatorOptions, planner: Planner, name: str
+        self,
+        trace: Trace,
+        config: EngineConfig,
+        slots: Slots,
+        options: SimulatorOptions,
+        planner: Planner,
+        name: str,
     ) -> None:
         self.trace, self.config, self.options, self.planner, self.name = trace, config, options, planner, name
         self.reads_confidence = planner.confidence != "none"
@@ -45,7 +62,7 @@ class Replay:
         self.sees_pending = self.synchronous or planner.confidence == "current"
         # Every request then drafts as deep as it is asked to, in every step.
         self.uniform = trace.num_draft_tokens is None and options.catch_up == "each_step"
-        self.slots = Slots(trace, load)
+        self.slots = slots
         self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
         self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
         self.unseen: deque[Step] = deque()
@@ -55,9 +72,9 @@ class Replay:
     def run(self) -> tuple[Totals, Columns, Columns | None]:
         """Every counted request to its end; sums, request columns and step columns."""
         while self.slots.num_unfinished:
-            self._admit()
-            if self.slots.num_running:
-                self._decode()
+            begun = self.begin()
+            if begun is not None:
+                self.complete(begun)
         return self.recorder.totals(), self.slots.finished_requests(), self.recorder.steps()
 
     # ------------------------------------------------------------------ admission and prefill
@@ -82,7 +99,7 @@ class Replay:
             slots.start(admitted, self.now_s)
 
     def _admit_chunked(self, admitted: IntArray) -> None:
-        """Queue prompts; where nothing decodes they run alone, else `_decode` lets a chunk share its step."""
+        """Queue prompts; where nothing decodes they run alone, else `begin` lets a chunk share its step."""
         slots = self.slots
         slots.queue_prefill(admitted)
         while slots.num_running == 0 and slots.num_prefilling:
@@ -103,13 +120,22 @@ class Replay:
 
     # ------------------------------------------------------------------ one decode step
 
-    def _decode(self) -> None:
-        slots, config = self.slots, self.config
+    def begin(self) -> Begun | None:
+        """Admit who has arrived and plan the next step; None where nothing decodes yet."""
+        self._admit()
+        if not self.slots.num_running:
+            return None
         chunk, prefilled = self._take_chunk()
-        seen, pending = slots.look(), slots.pending
-        current = self._confidences(seen.position, pending)
-        batch = self._batch(seen, pending, current, chunk)
-        plan, plan_s = self._plan(batch)
+        seen = self.slots.look()
+        current = self._confidences(seen.position, self.slots.pending)
+        plan, plan_s = self._plan(self._batch(seen, current, chunk))
+        return Begun(chunk, prefilled, seen, current, plan, plan_s)
+
+    def complete(self, begun: Begun) -> None:
+        """Run the step: verify, accept, draft, let the planner know, and advance the clock."""
+        slots, config = self.slots, self.config
+        chunk, prefilled, seen, current, plan, plan_s = begun
+        pending = slots.pending
         verify = self._verify_tokens(plan, seen, pending, current.confidence)
         outcome = slots.advance(verify, self.recorder.outcomes(self.index))
         context, rows = seen.sum_context_tokens, len(verify) + outcome.sum_verified
@@ -118,7 +144,7 @@ class Replay:
         step = Step(
             index=self.index,
             plan=plan,
-            request_id=batch.request_id,
+            request_id=seen.request_id,
             num_draft_tokens=pending,
             num_verify_tokens=verify,
             num_accepted_tokens=outcome.num_accepted_tokens,
@@ -154,8 +180,8 @@ class Replay:
         past = np.arange(self.trace.max_draft_tokens) >= pending[:, None]
         return Confidences(masked(self.trace.confidence, position, past), masked(self.trace.entropy, position, past))
 
-    def _batch(self, seen: View, pending: IntArray, current: Confidences, chunk: int) -> Batch:
-        slots = self.slots
+    def _batch(self, seen: View, current: Confidences, chunk: int) -> Batch:
+        slots, pending = self.slots, self.slots.pending
         if self.reads_confidence and not self.sees_pending:
             current = self.last_confidences.padded(len(pending), current)
         return Batch(

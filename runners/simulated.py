@@ -10,6 +10,7 @@ from lightspec_bench.registry import name_of
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.replay import Replay
+from lightspec_bench.runners.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class SimulatedRunner:
                 f"max_draft_tokens is {self.config.max_draft_tokens}, expected {trace.max_draft_tokens}, "
                 f"which trace {trace.info.name} was made with"
             )
-        replay = Replay(trace, self.config, self.load, self.options, planner, name)
+        replay = Replay(trace, self.config, Slots(trace, self.load), self.options, planner, name)
         totals, requests, steps = replay.run()
         return Run({}, {}, self.origin, totals, requests, steps)
 

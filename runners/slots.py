@@ -118,10 +118,12 @@ class Slots:
             self._repeat()
         if count <= 0:
             return _NOTHING
-        admitted = np.arange(self._next, self._next + count)
         self._next += count
-        self._times_s[_START_S, admitted] = now_s
-        return admitted
+        return self._enter(np.arange(self._next - count, self._next), now_s)
+
+    def _enter(self, sequence: IntArray, now_s: float) -> IntArray:
+        self._times_s[_START_S, sequence] = now_s
+        return sequence
 
     def _repeat(self) -> None:
         """Append repetitions of the trace until a full batch can join."""
