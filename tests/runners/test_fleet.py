@@ -72,15 +72,15 @@ def hand_share(trace: Trace, replica: int) -> Trace:
 
 
 def test_least_requests_goes_where_fewest_are_left_at_that_moment() -> None:
-    """A step of one request takes 11.75 s: the first needs eight, the others two each."""
+    """A step of one request takes 11.5 s: the first needs eight, the others two each."""
     trace = arriving(hand_trace([[0] * 9, [0] * 3, [0] * 3, [0] * 3]), [0.0, 1.0, 20.0, 25.0])
     config = config_for(trace, 4)
     run = fleet_run(trace, [NoSpeculation(config), NoSpeculation(config)], Load(4, "trace"), "least-requests")
     started = run.requests["start_s"].tolist()
     assert started[:2] == [0.0, 1.0]  # the second replica is empty when the second request arrives
-    assert run.requests["finish_s"][1] == pytest.approx(24.5)
-    assert started[2] == pytest.approx(23.5)  # one each at 20: the first replica, once its second step is over
-    assert started[3] == 25.0  # the second replica has been empty since 24.5
+    assert run.requests["finish_s"][1] == pytest.approx(24.0)
+    assert started[2] == pytest.approx(23.0)  # one each at 20: the first replica, once its second step is over
+    assert started[3] == 25.0  # the second replica has been empty since 24
 
 
 def test_ranks_that_step_together_draft_as_deep_as_the_deepest_and_wait_for_the_slowest() -> None:
