@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +19,34 @@ from lightspec_bench.files import write_atomically
 from lightspec_bench.traces.layout import METADATA_KEY, OPTIONAL, SCHEMA_VERSION, schema
 from lightspec_bench.traces.read import read_info, read_trace
 
-__all__ = ["SCHEMA_VERSION", "read_info", "read_trace", "write_trace"]
+__all__ = ["SCHEMA_VERSION", "read_info", "read_trace", "write_parts", "write_trace"]
 
 POSITIONS_PER_ROW_GROUP = 16_384  # small enough that a reader never holds much of a column twice
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
     """Write a trace to `path`, whole or not at all: it is written beside it and then renamed."""
-    table = _table(trace)
-    write_atomically(Path(path), lambda temporary: _write_row_groups(table, trace, temporary))
+    write_parts([trace], path)
 
 
-def _write_row_groups(table: pa.Table, trace: Trace, path: Path) -> None:
-    cuts = np.searchsorted(trace.offsets, np.arange(0, trace.num_positions, POSITIONS_PER_ROW_GROUP))
-    cuts = np.unique(np.append(cuts, trace.num_requests))
-    options = {"compression": "zstd", "compression_level": 9, "use_dictionary": _has_few_values(trace.confidence)}
-    with pq.ParquetWriter(path, table.schema, **options) as writer:
-        for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+def write_parts(parts: Iterable[Trace], path: str | Path) -> None:
+    """Write one trace of several parts, one after another, so that it need not fit into memory.
+
+    Parts have the first one's metadata and optional columns; no request id may stand in two of them.
+    """
+    write_atomically(Path(path), lambda temporary: _write_row_groups(iter(parts), temporary))
+
+
+def _write_row_groups(parts: Iterator[Trace], path: Path) -> None:
+    first = next(parts)
+    options = {"compression": "zstd", "compression_level": 9, "use_dictionary": _has_few_values(first.confidence)}
+    with pq.ParquetWriter(path, _schema(first), **options) as writer:
+        for trace in chain([first], parts):
+            table = _table(trace)
+            cuts = np.searchsorted(trace.offsets, np.arange(0, trace.num_positions, POSITIONS_PER_ROW_GROUP))
+            cuts = np.unique(np.append(cuts, trace.num_requests))
+            for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+                writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
 
 
 def _has_few_values(confidence: Confidence | None) -> bool:
@@ -42,9 +54,17 @@ def _has_few_values(confidence: Confidence | None) -> bool:
     return confidence is None or len(np.unique(confidence[:4096])) < confidence[:4096].size / 4
 
 
+def _optional(trace: Trace) -> tuple[str, ...]:
+    return tuple(name for name in OPTIONAL if getattr(trace, name) is not None)
+
+
+def _schema(trace: Trace) -> pa.Schema:
+    value = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(trace.info)}).encode()
+    return schema(trace.max_draft_tokens, _optional(trace)).with_metadata({METADATA_KEY: value})
+
+
 def _table(trace: Trace) -> pa.Table:
-    optional = tuple(n for n in OPTIONAL if getattr(trace, n) is not None)
-    layout = schema(trace.max_draft_tokens, optional)
+    layout, optional = _schema(trace), _optional(trace)
     offsets = pa.array(trace.offsets.astype(np.int32))
     never = trace.repeats_from >= trace.num_output_tokens
     columns = [
@@ -56,8 +76,7 @@ def _table(trace: Trace) -> pa.Table:
         pa.array(trace.repeats_from, pa.int64(), mask=never),
         *(_list_column(getattr(trace, n), layout.field(n).type, offsets) for n in ("num_accepted", *optional)),
     ]
-    value = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(trace.info)}).encode()
-    return pa.table(columns, schema=layout.with_metadata({METADATA_KEY: value}))
+    return pa.table(columns, schema=layout)
 
 
 def _list_column(values: npt.NDArray[Any], list_type: pa.DataType, offsets: pa.Array) -> pa.Array:

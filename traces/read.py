@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 from lightspec_bench.core import BenchError, IntArray, Trace, TraceInfo
 from lightspec_bench.traces.info import make_info
 from lightspec_bench.traces.layout import METADATA_KEY, OPTIONAL, SCHEMA_VERSION, is_per_draft_token, schema
+from lightspec_bench.traces.spill import rest, spilled
 
+REST_POSITIONS = 1_000_000  # a reader's share of a large trace that stays in memory at once
 _REQUEST_COLUMNS = ["request_id", "category", "arrival_s", "num_prompt_tokens", "num_output_tokens", "repeats_from"]
 
 
@@ -132,6 +134,8 @@ def _read_lists(
     arrays = {name: _empty(name, int(offsets[-1]), max_draft_tokens) for name in names}
     workers = max(1, min(4, os.cpu_count() or 1, file.num_row_groups))
 
+    written = [0] * workers
+
     def read_every(worker: int) -> None:
         own = pq.ParquetFile(path, metadata=file.metadata)
         for group in range(worker, file.num_row_groups, workers):
@@ -139,6 +143,11 @@ def _read_lists(
             bounds = offsets[first_row[group] : first_row[group + 1] + 1]
             for name, out in arrays.items():
                 _place(table[name].combine_chunks(), out, bounds, name, path, int(first_row[group]))
+            written[worker] += int(bounds[-1] - bounds[0])
+            if written[worker] > REST_POSITIONS:
+                written[worker] = 0
+                for out in arrays.values():
+                    rest(out)
 
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(read_every, range(workers)):
@@ -172,8 +181,8 @@ def _check_lengths(column: pa.ListArray, offsets: IntArray, path: Path, first_ro
 
 def _empty(name: str, positions: int, max_draft_tokens: int) -> npt.NDArray[Any]:
     if is_per_draft_token(name):
-        return np.empty((positions, max_draft_tokens), np.float32)
-    return np.empty(positions, np.int16)
+        return spilled((positions, max_draft_tokens), np.float32)
+    return spilled((positions,), np.int16)
 
 
 def _place(column: pa.Array, out: npt.NDArray[Any], bounds: IntArray, name: str, path: Path, first_row: int) -> None:

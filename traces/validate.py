@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from lightspec_bench.core import BenchError, BoolArray, IntArray, Trace
 
+PART_POSITIONS = 1_000_000
+_PER_POSITION = ("num_accepted", "num_draft_tokens", "confidence", "entropy")
 _Say = Callable[[int], str]  # index of a violation -> "has NAME VALUE[ at position P], expected WHAT"
 
 
@@ -45,20 +47,37 @@ def validate(trace: Trace) -> Violations:
     misfit = next(_misfits(trace), None)
     if misfit:
         return Violations(1, {"structure": 1}, misfit)
-    broken = [rule for rule in (*_request_rules(trace), *_position_rules(trace)) if rule.wrong.any()]
-    by_rule = {rule.name: int(np.count_nonzero(rule.wrong)) for rule in broken}
-    return Violations(sum(by_rule.values()), by_rule, _first(trace, broken))
+    by_rule: dict[str, int] = {}
+    firsts = [_note(trace, 0, rule, by_rule) for rule in _request_rules(trace)]
+    for row, part in _parts(trace):
+        firsts += [_note(part, row, rule, by_rule) for rule in _position_rules(part)]
+    found = min((first for first in firsts if first), key=lambda first: first[:2], default=None)
+    return Violations(sum(by_rule.values()), by_rule, found[2] if found else "")
 
 
-def _first(trace: Trace, broken: list[_Rule]) -> str:
-    best: tuple[int, int, str] | None = None
-    for rule in broken:
-        index = int(np.argmax(rule.wrong))
-        position = -1 if rule.per_request else index // int(rule.wrong.size / rule.wrong.shape[0])
-        row = index if rule.per_request else int(np.searchsorted(trace.offsets, position, side="right")) - 1
-        if best is None or (row, position) < best[:2]:
-            best = row, position, f"request {row} ({str(trace.request_id[row])!r}) {rule.say(index)}"
-    return best[2] if best else ""
+def _parts(trace: Trace) -> Iterator[tuple[int, Trace]]:
+    """The trace in parts of whole requests with their first row, so that checks take little memory beside it."""
+    cuts = np.searchsorted(trace.offsets, np.arange(0, trace.num_positions, PART_POSITIONS))
+    cuts = np.unique(np.append(cuts, trace.num_requests))
+    for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        first, last = int(trace.offsets[start]), int(trace.offsets[stop])
+        own: dict[str, Any] = {n: getattr(trace, n) for n in _PER_POSITION}
+        own = {name: None if values is None else values[first:last] for name, values in own.items()}
+        own |= {n: getattr(trace, n)[start:stop] for n in ("request_id", "num_output_tokens")}
+        yield start, replace(trace, offsets=trace.offsets[start : stop + 1] - first, **own)
+
+
+def _note(trace: Trace, first_row: int, rule: _Rule, by_rule: dict[str, int]) -> tuple[int, int, str] | None:
+    """Count a rule's violations; the first one's request, position and sentence."""
+    count = int(np.count_nonzero(rule.wrong))
+    if not count:
+        return None
+    by_rule[rule.name] = by_rule.get(rule.name, 0) + count
+    index = int(np.argmax(rule.wrong))
+    position = -1 if rule.per_request else index // int(rule.wrong.size / rule.wrong.shape[0])
+    row = index if rule.per_request else int(np.searchsorted(trace.offsets, position, side="right")) - 1
+    said = f"request {first_row + row} ({str(trace.request_id[row])!r}) {rule.say(index)}"
+    return first_row + row, -1 if position < 0 else position - int(trace.offsets[row]), said
 
 
 def _misfits(trace: Trace) -> Iterator[str]:
