@@ -7,7 +7,7 @@ and `LinearLatency` (a fitted line). docs/latency.md has the terms, the file for
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = [
     "vllm_49548",
 ]
 
+Lines: TypeAlias = tuple[FloatArray, FloatArray]  # seconds at no context and per context token, by number of rows
 ORIGINS = ("measured", "modelled", "quoted")
 # TPOT (ms) of plain decoding and of a dynamic engine that never drafts, by concurrency: H100 NVL, gemma-4-31B FP8.
 VLLM_49548_TPOT_MS = {2: (14.374, 15.317), 189: (77.164, 93.820)}
@@ -111,6 +112,14 @@ class _Latency:
         cost = self.draft.seconds(num_rows, self._draft_requests(num_rows), num_context_tokens)
         return _float64(cost + self.draft_sampling_row_s * num_rows)
 
+    def verify_lines(self, num_target_tokens: IntArray) -> Lines | None:
+        """`verify_s` as lines in the context tokens; None where it is no such line, or depends on the requests."""
+        return _lines(self.target, num_target_tokens, self.sampling_row_s)
+
+    def draft_lines(self, num_rows: IntArray) -> Lines | None:
+        """`draft_pass_s` as lines in the context tokens; None where it is no such line, or drafting has no price."""
+        return None if self.draft is None else _lines(self.draft, num_rows, self.draft_sampling_row_s)
+
     def host_s(self, num_requests: Number, speculating: bool) -> FloatArray:
         """Host seconds of a step of that many requests, with or without a drafter loaded."""
         return _float64(self.host.seconds(num_requests, speculating))
@@ -154,6 +163,13 @@ class RooflineLatency(_Latency):
         if isinstance(num_rows, SCALAR):
             return min(float(num_rows), self.max_num_seqs)
         return np.minimum(num_rows, self.max_num_seqs)
+
+
+def _lines(curve: Curve, rows: IntArray, sampling_row_s: float) -> Lines | None:
+    if not isinstance(curve, (AffineCurve, TableCurve)):
+        return None
+    base, per_token = curve.lines(rows)
+    return base + sampling_row_s * rows, per_token
 
 
 def _float64(cost: Any, broadcast: Any = None) -> FloatArray:

@@ -50,6 +50,10 @@ class AffineCurve:
             return self.fixed_s + self.row_s * float(rows) + self.context_s * float(context)
         return np.asarray(self.fixed_s + self.row_s * rows + self.context_s * context, dtype=np.float64)
 
+    def lines(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds at no context and per context token at each number of rows."""
+        return np.asarray(self.fixed_s + self.row_s * rows, np.float64), np.full(len(rows), self.context_s)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableCurve:
@@ -88,19 +92,26 @@ class TableCurve:
     def seconds(self, rows: Number, requests: Number, context: Number) -> float | FloatArray:
         if isinstance(rows, SCALAR) and isinstance(context, SCALAR):
             return self._scalar(float(rows), float(context))
-        rows, context = np.asarray(rows), np.asarray(context)
+        base, per_token = self.lines(np.asarray(rows))
+        return np.asarray(base + per_token * context, dtype=np.float64)
+
+    def lines(self, rows: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds at no context and per context token at each number of rows."""
         inside = rows <= self._edge
         if not self._edge or not inside.any():
-            return self._above_edge(rows, context)
+            return self._above_edge(rows)
         stair = self._stair
         at = np.minimum(np.searchsorted(stair.rows, rows), len(stair.rows) - 1)
-        cost: FloatArray = stair.base[at] + stair.context[at] * context
-        return cost if inside.all() else np.where(inside, cost, self._above_edge(rows, context))
+        base, per_token = stair.base[at], stair.context[at]
+        if inside.all():
+            return base, per_token
+        base_above, per_token_above = self._above_edge(rows)
+        return np.where(inside, base, base_above), np.where(inside, per_token, per_token_above)
 
-    def _above_edge(self, rows: IntArray | FloatArray, context: IntArray | FloatArray) -> FloatArray:
+    def _above_edge(self, rows: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:
         above = self._above
         base = np.interp(rows, above.rows, above.base) + self._slope_s * np.maximum(rows - above.rows[-1], 0)
-        return np.asarray(base + np.interp(rows, above.rows, above.context) * context, dtype=np.float64)
+        return base, np.interp(rows, above.rows, above.context)
 
     def _scalar(self, rows: float, context: float) -> float:
         if rows <= self._edge:

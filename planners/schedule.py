@@ -53,6 +53,11 @@ class Schedule:
         self.context_starts = grid.context_starts
         self.context, self.count_prefills = context, count_prefills
 
+    @property
+    def depth_by_load(self) -> IntArray | None:
+        """K for 0 to `max_num_seqs` requests, where that is all that `plan` looks at."""
+        return self.table if len(self.context_starts) == 1 and not self.count_prefills else None
+
     def plan(self, batch: Batch) -> Plan:
         size = batch.num_requests + (self.count_prefills and batch.num_prefill_tokens > 0)
         return verify_all(batch, int(self.depths[min(size, len(self.depths) - 1), self._context_range(batch)]))

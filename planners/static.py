@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lightspec_bench.core import Batch, BenchError, ConfidenceAge, EngineConfig, Plan, Step
+import numpy as np
+
+from lightspec_bench.core import Batch, BenchError, ConfidenceAge, EngineConfig, IntArray, Plan, Step
 
 DEFAULT_K = 3
 
@@ -25,6 +27,12 @@ class Static:
         self.k = min(DEFAULT_K, most) if k is None else k
         if not 0 <= self.k <= most:
             raise BenchError(f"static: k is {k}, expected 0 to {most} (the drafter's max_draft_tokens)")
+        self._max_num_seqs = config.max_num_seqs
+
+    @property
+    def depth_by_load(self) -> IntArray:
+        """K for 0 to `max_num_seqs` requests: all that `plan` ever looks at."""
+        return np.full(self._max_num_seqs + 1, self.k)
 
     def plan(self, batch: Batch) -> Plan:
         return Plan(self.k, batch.num_requests + int(batch.num_draft_tokens.sum()))

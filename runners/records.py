@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, IntArray, Plan, Step, Totals
+from lightspec_bench.core import STEP_COLUMNS, BenchError, Columns, FloatArray, IntArray, Plan, Step, Totals
 
 
 def planned_depth(plan: Plan) -> int:
@@ -18,10 +18,10 @@ class Recorder:
 
     def __init__(self, max_draft_tokens: int, keep_steps: bool, warmup_steps: int) -> None:
         self._width = max_draft_tokens + 1
-        self._warmup_steps = warmup_steps
+        self.warmup_steps = warmup_steps
         self._rows: list[tuple[float, ...]] | None = [] if keep_steps else None
         self._outcomes = np.zeros((self._width, self._width), dtype=np.int64)
-        self._unmeasured = np.zeros_like(self._outcomes)
+        self.unmeasured = np.zeros_like(self._outcomes)
         self._num_steps = self._drafted = self._tokens = self._prefilled = 0
         self._verify_s = self._draft_s = self._host_s = self._prefill_s = self._planner_s = self._exposed_s = 0.0
         self._start_s, self._end_s = np.nan, np.nan
@@ -29,7 +29,7 @@ class Recorder:
 
     def outcomes(self, index: int) -> IntArray:
         """Where step `index` is to count its (verified, accepted) pairs, (D + 1, D + 1): not in the warm-up's way."""
-        return self._outcomes if index >= self._warmup_steps else self._unmeasured
+        return self._outcomes if index >= self.warmup_steps else self.unmeasured
 
     @property
     def window_s(self) -> tuple[float, float]:
@@ -72,7 +72,7 @@ class Recorder:
                 )
             )  # fmt: skip
         self._num_seen = step.index + 1
-        if step.index >= self._warmup_steps:
+        if step.index >= self.warmup_steps:
             if not self._num_steps:
                 self._start_s = start_s
             self._end_s = end_s
@@ -88,11 +88,30 @@ class Recorder:
             self._exposed_s += exposed_s
         self._prefill_tokens = self._first_tokens = 0
 
+    def add_rows(self, rows: FloatArray) -> None:
+        """Add steps whose outcomes are counted already, a row of `STEP_COLUMNS` each, without prefill or planner."""
+        if self._rows is not None:
+            self._rows.extend(map(tuple, rows.tolist()))
+        self._num_seen = int(rows[-1, 0]) + 1
+        measured = rows[rows[:, 0] >= self.warmup_steps]
+        if not len(measured):
+            return
+        if not self._num_steps:
+            self._start_s = float(measured[0, 1])
+        self._end_s = float(measured[-1, 1] + measured[-1, 2])
+        self._num_steps += len(measured)
+        sums = dict(zip(STEP_COLUMNS, measured.sum(axis=0).tolist(), strict=True))
+        self._drafted += round(sums["num_draft_tokens"])
+        self._tokens += round(sums["num_requests"] + sums["num_accepted_tokens"])
+        self._verify_s += sums["verify_s"]
+        self._draft_s += sums["draft_s"]
+        self._host_s += sums["host_s"]
+
     def totals(self) -> Totals:
         """Raises `BenchError` where the warm-up left no step to measure."""
         if not self._num_steps:
             raise BenchError(
-                f"warmup_steps is {self._warmup_steps} and the run took {self._num_seen} decode steps, "
+                f"warmup_steps is {self.warmup_steps} and the run took {self._num_seen} decode steps, "
                 "expected more steps than that to measure"
             )
         return Totals(

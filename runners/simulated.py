@@ -10,6 +10,7 @@ from lightspec_bench.registry import name_of
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.replay import Replay
+from lightspec_bench.runners.scheduled import scheduled_replay
 from lightspec_bench.runners.slots import Slots
 
 
@@ -34,8 +35,9 @@ class SimulatedRunner:
                 f"max_draft_tokens is {self.config.max_draft_tokens}, expected {trace.max_draft_tokens}, "
                 f"which trace {trace.info.name} was made with"
             )
-        replay = Replay(trace, self.config, Slots(trace, self.load), self.options, planner, name)
-        totals, requests, steps = replay.run()
+        slots = Slots(trace, self.load)
+        done = scheduled_replay(trace, self.config, slots, self.options, planner)
+        totals, requests, steps = done or Replay(trace, self.config, slots, self.options, planner, name).run()
         return Run({}, {}, self.origin, totals, requests, steps)
 
     @property

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lightspec_bench.core import BoolArray, Columns, IntArray, Trace
+from lightspec_bench.core import BoolArray, Columns, FloatArray, IntArray, Trace
 from lightspec_bench.runners.load import Load, make_workload, repetition
 from lightspec_bench.runners.step_kernels import (
     CONTEXT,
@@ -44,6 +44,17 @@ class Outcome(NamedTuple):
     num_alive: int
     sum_verified: int
     sum_accepted: int
+
+
+class Whole(NamedTuple):
+    """A workload in columns: how each request begins, when it arrives (empty: closed loop), and what is kept of it."""
+
+    columns: IntArray  # (rows of the state, S)
+    arrival_s: FloatArray
+    times_s: FloatArray  # (3, S): started, first token, finished
+    counts: IntArray  # (4, S): steps, spec steps, drafted, verified
+    num_counted: int
+    capacity: int
 
 
 class Slots:
@@ -184,6 +195,17 @@ class Slots:
         self._prefilling, self._prefill_left = self._prefilling[~done], (left - taken)[~done]
         return int(taken.sum()), finished
 
+    def whole(self) -> Whole:
+        """The workload and what is kept of its requests, for a loop that does all the rest itself."""
+        arrival_s = np.zeros(0) if self._arrival_s is None else self._arrival_s
+        return Whole(self._columns, arrival_s, self._times_s, self._counts, self._num_counted, self._capacity)
+
+    def more(self) -> Whole:
+        """The workload with another repetition of the trace, in a closed loop."""
+        self._next = len(self._ids)
+        self._repeat()
+        return self.whole()
+
     # ------------------------------------------------------------------ a step
 
     def advance(self, verify: IntArray, outcomes: IntArray) -> Outcome:
@@ -243,3 +265,10 @@ class Slots:
             "num_verify_tokens": verified,
             "num_accepted_tokens": length - 1 - steps,  # a token of prefill and one bonus token a step
         }
+
+
+def frozen(array: IntArray) -> IntArray:
+    """A view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
