@@ -107,11 +107,14 @@ def validate(
 
 @app.command("import")
 def import_file(
-    file: Annotated[Path, typer.Argument(help="The file to import; plain or gzip where it is JSON lines.")],
-    out: Out,
+    file: Annotated[Path, typer.Argument(help="The file to import; plain or gzip where it is text.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The Parquet file of the trace. Without it: print what was accepted."),
+    ] = None,
     format_spec: Annotated[
         str | None,
-        typer.Option("--format", "-f", help="jsonl, levvius, specdecode-bench, an installed one, or module:Class."),
+        typer.Option("--format", "-f", help="jsonl, vllm-log, sglang-log, ... (docs/importers.md), or module:Class."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the trace; the output file's by default.")] = None,
     target: Annotated[str | None, typer.Option(help="The target model.")] = None,
@@ -127,12 +130,17 @@ def import_file(
     licence: Annotated[str | None, typer.Option(help="Terms the trace may be passed on under.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Read a trace of another format, check it and write it as a Parquet file.
+    """Read what another engine recorded: a trace with --out, what it tells of acceptance without.
 
     The format is recognised unless --format names it, with its options if it has some. Metadata options win over
-    what the file says; one that neither has is asked for.
+    what the file says; one that neither has is asked for. What a source does not tell is shown as unknown; lines
+    that cannot be read are counted, those around them kept.
 
     Examples:
+
+    - `lightspec-bench traces import vllm.log`
+
+    - `lightspec-bench traces import sglang.log --format sglang-log:num_draft_tokens=4 --json`
 
     - `lightspec-bench traces import mine.jsonl.gz -o mine.parquet`
 
@@ -145,6 +153,8 @@ def import_file(
     from lightspec_bench.traces.format import write_trace
     from lightspec_bench.traces.importer import import_trace
 
+    if out is None:
+        return _print_acceptance(file, format_spec, json_output)
     options = {
         "name": name or out.stem, "target": target, "drafter": drafter, "drafter_kind": drafter_kind,
         "max_draft_tokens": max_draft_tokens, "dataset": dataset, "sampling": sampling, "indexing": indexing,
@@ -152,7 +162,19 @@ def import_file(
     }  # fmt: skip
     trace = import_trace(file, format_spec, {key: value for key, value in options.items() if value is not None})
     write_trace(trace, out)
-    _report(out, trace, json_output)
+    return _report(out, trace, json_output)
+
+
+def _print_acceptance(file: Path, format_spec: str | None, json_output: bool) -> None:
+    from lightspec_bench.acceptance_summary import document
+    from lightspec_bench.traces.importer import import_summary
+
+    summary = import_summary(file, format_spec)
+    if json_output:
+        return _print_json(document(summary))
+    from lightspec_bench.cli_import_show import print_summary
+
+    return print_summary(summary, _console())
 
 
 @app.command()
@@ -205,6 +227,9 @@ def _report(path: Path, trace: Any, json_output: bool) -> None:
         _print_json({"file": str(path), "name": trace.info.name, **found})
     else:
         print(f"{path}: {trace.num_requests} requests, {trace.num_positions} positions, {size / 1e6:.2f} MB")
+        if trace.info.indexing == "step":
+            print("approximate: only positions that were visited, outcomes censored at what was verified there")
+            print(f"made by: {trace.info.made_by}")
 
 
 def _console() -> Any:

@@ -1,5 +1,7 @@
 """Metrics of finished runs, every formula once: pure functions of `Totals`, and `summarise` for a whole run.
 
+The formulas of acceptance are in `lightspec_bench.acceptance`, which importers of other engines' logs use too.
+
 Shapes: `outcomes` is (D + 1, D + 1), verified by accepted. Seconds and fractions inside. A quotient whose denominator
 is zero is NaN ("unknown"), never 0 or 1. "vLLM" is `vllm/v1/spec_decode/metrics.py`; other names: docs/metrics.md.
 """
@@ -8,13 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from lightspec_bench import acceptance
+from lightspec_bench.acceptance import ratio as ratio
 from lightspec_bench.core import FloatArray, IntArray, Run, Totals
 from lightspec_bench.reports import request_metrics
-
-
-def ratio(numerator: float, denominator: float) -> float:
-    """Quotient, NaN where the denominator is zero."""
-    return float(numerator) / float(denominator) if denominator else float("nan")
 
 
 def num_request_steps(totals: Totals) -> int:
@@ -71,27 +70,29 @@ def decode_throughput(totals: Totals) -> float:
 
 def mean_acceptance_length(totals: Totals) -> float:
     """1 + accepted / spec steps, pooled (vLLM). NaN when nothing was verified: skipped drafts are not drafts."""
-    return 1.0 + ratio(num_accepted_tokens(totals), num_spec_steps(totals))
+    return acceptance.mean_acceptance_length(num_accepted_tokens(totals), num_spec_steps(totals))
 
 
 def mean_tokens_per_step(totals: Totals) -> float:
     """Tokens emitted per request-step, those without a draft included; 1 without speculation."""
-    return ratio(num_decode_tokens(totals), num_request_steps(totals))
+    return acceptance.mean_tokens_per_step(num_accepted_tokens(totals), num_request_steps(totals))
 
 
 def target_efficiency(totals: Totals) -> float:
     """Emitted tokens / target rows, bonus token and target row both counted (DSpark paper, footnote 3)."""
-    return ratio(num_decode_tokens(totals), num_target_tokens(totals))
+    return acceptance.target_efficiency(
+        num_accepted_tokens(totals), num_verify_tokens(totals), num_request_steps(totals)
+    )
 
 
 def verify_acceptance_rate(totals: Totals) -> float:
     """Accepted / verified draft tokens."""
-    return ratio(num_accepted_tokens(totals), num_verify_tokens(totals))
+    return acceptance.verify_acceptance_rate(num_accepted_tokens(totals), num_verify_tokens(totals))
 
 
 def draft_acceptance_rate(totals: Totals) -> float:
     """Accepted / drafted tokens, those never verified included (vLLM and llama.cpp where all drafts are verified)."""
-    return ratio(num_accepted_tokens(totals), totals.num_draft_tokens)
+    return acceptance.draft_acceptance_rate(num_accepted_tokens(totals), totals.num_draft_tokens)
 
 
 def verify_volume(totals: Totals) -> float:

@@ -1,7 +1,8 @@
-"""Importers: the two-verb protocol, picking one for a file, and building a trace from what was read."""
+"""Importers: their protocols, picking one for a file, and building a trace from what was read."""
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lightspec_bench.acceptance_summary import AcceptanceSummary
 from lightspec_bench.core import BenchError, Confidence, IntArray, Trace, TraceInfo
 from lightspec_bench.registry import check_options, names, options_of, parse_spec, resolve
 from lightspec_bench.traces.info import FIELDS, make_info
@@ -27,6 +29,17 @@ class Importer(Protocol):
 
     def read(self, path: Path, given: Mapping[str, Any]) -> Trace:
         """The whole file as a trace. `given` are `TraceInfo` fields the user stated: they win over the file's own."""
+        ...
+
+
+class SummaryImporter(Protocol):
+    """Reads a log or counters that tell how much was accepted. One that can make a trace of them has `read` as well."""
+
+    def sniffs(self, path: Path) -> bool: ...
+
+    def summarise(self, path: Path) -> AcceptanceSummary:
+        """What the file tells, what it does not left unknown. Lines that cannot be read are counted; `BenchError`
+        where none can."""
         ...
 
 
@@ -50,24 +63,44 @@ def import_trace(path: str | Path, spec: str | None = None, given: Mapping[str, 
 
     The result is validated; raises `BenchError` naming the file.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise BenchError(f"{path} {'is a folder' if path.exists() else 'does not exist'}, expected a file to import")
-    importer = make_importer(spec) if spec else _recognise(path)
-    trace = importer.read(path, given or {})
+    path, importer = _importer_for(path, spec)
+    if not hasattr(importer, "read"):
+        raise BenchError(
+            f"{path}: {type(importer).__name__} reads sums over steps, of which no trace can be made; "
+            "`traces import` without --out prints what it tells of acceptance"
+        )
+    trace = typing.cast(Importer, importer).read(path, given or {})
     check_trace(trace, str(path))
     return trace
 
 
-def make_importer(spec: str) -> Importer:
+def import_summary(path: str | Path, spec: str | None = None) -> AcceptanceSummary:
+    """What a foreign file tells of acceptance; arguments and errors as of `import_trace`."""
+    path, importer = _importer_for(path, spec)
+    if not hasattr(importer, "summarise"):
+        raise BenchError(
+            f"{path}: {type(importer).__name__} reads a trace, expected --out FILE to write it; `traces show FILE` "
+            "then prints its acceptance"
+        )
+    return typing.cast(SummaryImporter, importer).summarise(path)
+
+
+def _importer_for(path: str | Path, spec: str | None) -> tuple[Path, Importer | SummaryImporter]:
+    path = Path(path)
+    if not path.is_file():
+        raise BenchError(f"{path} {'is a folder' if path.exists() else 'does not exist'}, expected a file to import")
+    return path, make_importer(spec) if spec else _recognise(path)
+
+
+def make_importer(spec: str) -> Importer | SummaryImporter:
     """Build the importer a spec names; options are its constructor's."""
     name, given = parse_spec(spec)
     cls = resolve("importer", name)
-    importer: Importer = cls(**check_options(name, given, options_of(cls)))
+    importer: Importer | SummaryImporter = cls(**check_options(name, given, options_of(cls)))
     return importer
 
 
-def _recognise(path: Path) -> Importer:
+def _recognise(path: Path) -> Importer | SummaryImporter:
     for name in names("importer"):
         importer = make_importer(name)
         if importer.sniffs(path):

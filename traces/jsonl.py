@@ -13,7 +13,7 @@ from lightspec_bench.registry import did_you_mean
 from lightspec_bench.traces.importer import Recorded, build_trace, complete_info
 from lightspec_bench.traces.layout import SCHEMA_VERSION
 from lightspec_bench.traces.lines import counts, first_object, read_objects
-from lightspec_bench.traces.steps import Positions, positions_from_steps
+from lightspec_bench.traces.steps import positions_from_steps, spread_over_positions
 
 METADATA_KEY = "lightspec_bench"
 _COMMON = {
@@ -85,21 +85,9 @@ def _by_step(line: dict[str, Any], where: str, depth: int) -> Recorded:
         **_request(line, where),
         num_accepted=log.num_accepted,
         num_draft_tokens=log.num_draft_tokens,
-        confidence=_spread(_signal(line, "confidence", where, len(taken), depth), log),
-        entropy=_spread(_signal(line, "entropy", where, len(taken), depth), log),
+        confidence=spread_over_positions(_signal(line, "confidence", where, len(taken), depth), log),
+        entropy=spread_over_positions(_signal(line, "entropy", where, len(taken), depth), log),
     )
-
-
-def _spread(by_step: Confidence | None, log: Positions) -> Confidence | None:
-    """(S, D) -> (L, D): k positions into a step, its draft token k + 1 is the next one."""
-    if by_step is None:
-        return None
-    depth = by_step.shape[1]
-    padded = np.full((len(by_step) + 1, 2 * depth), np.nan, np.float32)  # row -1: positions without a step
-    padded[:-1, :depth] = by_step
-    columns = np.minimum(log.into[:, None] + np.arange(depth), 2 * depth - 1)
-    spread: Confidence = padded[log.step[:, None], columns]
-    return spread
 
 
 def _request(line: dict[str, Any], where: str) -> dict[str, Any]:

@@ -11,21 +11,13 @@ import numpy as np
 
 from lightspec_bench.core import BenchError
 from lightspec_bench.registry import did_you_mean, parse_spec
+from lightspec_bench.skipped import Malformed, Skipped as Skipped, Tally, sentence
 from lightspec_bench.traces.prompts_download import fetched
 from lightspec_bench.traces.prompts_files import Row, Unread, read_json
-from lightspec_bench.traces.prompts_rows import Malformed, Prompt as Prompt, prompt_of
+from lightspec_bench.traces.prompts_rows import Prompt as Prompt, prompt_of
 from lightspec_bench.traces.prompts_sets import SETS, HubSet, local_file, prompt_names as prompt_names, short_name
 
 _JSON, _PARQUET = {".json", ".jsonl"}, {".parquet"}
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Rows left out for one reason; `first` names the first of them, and what exactly was wrong there."""
-
-    reason: str
-    count: int
-    first: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +146,7 @@ class _Collector:
 
     def __init__(self) -> None:
         self.prompts: list[Prompt] = []
-        self.skipped: dict[str, Skipped] = {}
+        self.tally = Tally()
         self.notes: list[str] = []
         self.num_rows = 0
         self._seen: dict[tuple[str | None, tuple[str, ...]], str] = {}
@@ -168,11 +160,7 @@ class _Collector:
         try:
             self.prompts.append(self._new(where, row, label))
         except Malformed as error:
-            before = self.skipped.get(error.reason)
-            first = f"{where}: {error.detail}" if error.detail else where
-            self.skipped[error.reason] = (
-                replace(before, count=before.count + 1) if before else Skipped(error.reason, 1, first)
-            )
+            self.tally.add(where, error)
 
     def _new(self, where: str, row: object, label: str) -> Prompt:
         if isinstance(row, Malformed):
@@ -194,10 +182,9 @@ def _collect(name: str, source: str, licence: str, parts: Iterable[tuple[str, It
     for label, rows in parts:
         for where, row in rows:
             collector.add(where, row, label)
-    skipped, notes = tuple(collector.skipped.values()), tuple(collector.notes)
+    skipped, notes = collector.tally.skipped, tuple(collector.notes)
     if not collector.prompts:
-        reasons = [f"{part.count} {part.reason} (first: {part.first})" for part in skipped]
-        found = "; ".join([*reasons, *notes]) or "it has no rows"
+        found = "; ".join(filter(None, [sentence(skipped), *notes])) or "it has no rows"
         raise BenchError(f"{source}: {collector.num_rows} rows, expected at least one usable prompt: {found}")
     return PromptSet(name, source, licence, tuple(collector.prompts), skipped, notes)
 

@@ -22,25 +22,26 @@ class Unread(Exception):
     """The rest of a file could not be read; its text is a sentence for the user."""
 
 
-def read_json(path: Path) -> Iterator[Row]:
+def read_json(path: Path, one_row: bool = False) -> Iterator[Row]:
     """("FILE line 7" or "FILE row 7", row or `Malformed`) for each row of a JSON or JSON lines file, plain or gzip.
 
     A list is read element by element, so that a file cut off in the middle gives every row that is whole, then an
     `Unread` that says how much was not; an empty file gives only that. Lines end at "\\n" only; U+2028 inside a text
-    is no line end. Raises `BenchError` where the file cannot be opened.
+    is no line end. An object may hold the rows in its only list, unless `one_row`: then it is the row. Raises
+    `BenchError` where the file cannot be opened.
     """
     try:
         with path.open("rb") as probe:
             packed = probe.read(2) == b"\x1f\x8b"
         with path.open("rb") as file:
-            yield from _rows(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file, path)
+            yield from _rows(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file, path, one_row)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         yield str(path), Unread(f"{path} is a truncated or damaged gzip file ({error}): what follows was not read")
     except OSError as error:
         raise BenchError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _rows(file: IO[bytes], path: Path) -> Iterator[Row]:
+def _rows(file: IO[bytes], path: Path, one_row: bool) -> Iterator[Row]:
     start = file.read(4096)
     while start and not start.strip():
         start = file.read(4096)
@@ -54,10 +55,10 @@ def _rows(file: IO[bytes], path: Path) -> Iterator[Row]:
     elif ".jsonl" in path.name.lower():
         yield from _lines(file, path)
     else:
-        yield from _document(file, path)
+        yield from _document(file, path, one_row)
 
 
-def _document(file: IO[bytes], path: Path) -> Iterator[Row]:
+def _document(file: IO[bytes], path: Path, one_row: bool) -> Iterator[Row]:
     """One object that holds the rows in its only list, or is a row; else JSON lines under another name."""
     try:
         document = json.loads(file.read())
@@ -66,7 +67,7 @@ def _document(file: IO[bytes], path: Path) -> Iterator[Row]:
         yield from _lines(file, path)
         return
     lists = [value for value in document.values() if _is_rows(value)] if isinstance(document, dict) else []
-    if len(lists) == 1 and not _is_row(document):
+    if len(lists) == 1 and not one_row and not _is_row(document):
         yield from ((f"{path} row {number}", row) for number, row in enumerate(lists[0], 1))
     else:
         yield f"{path} row 1", document

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lightspec_bench.skipped import Malformed as Malformed
+
 # Fields that may hold the prompt, the richest first: a row with `messages` and `prompt` is read as a conversation.
 PROMPT_FIELDS = (
     "turns", "conversations", "conversation", "items", "messages", "prompt", "question", "problem", "instruction",
@@ -18,14 +20,6 @@ _ASSISTANT = {"assistant", "gpt", "chatgpt", "bing", "bard", "model"}
 _SYSTEM = {"system", "developer"}
 # SPEED-Bench publishes about half of its rows with this text in place of the prompt.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
-
-
-class Malformed(Exception):
-    """Why a row is skipped, in a few words; `detail` is added where the first such row is named."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.detail = reason, detail
 
 
 @dataclass(frozen=True, slots=True)

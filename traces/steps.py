@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lightspec_bench.core import IntArray
+from lightspec_bench.core import Confidence, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +37,18 @@ def positions_from_steps(
     into = np.where(step >= 0, position - starts[step], 0)
     accepted = np.minimum(taken[step] - into, num_output_tokens - 1 - position)
     return Positions(accepted, verified[step] - into, step, into)
+
+
+def spread_over_positions(by_step: Confidence | None, log: Positions) -> Confidence | None:
+    """A signal of each step's draft tokens, (S, D), by output position, (L, D).
+
+    k positions into a step, its draft token k + 1 is the next one.
+    """
+    if by_step is None:
+        return None
+    depth = by_step.shape[1]
+    padded = np.full((len(by_step) + 1, 2 * depth), np.nan, np.float32)  # row -1: positions without a step
+    padded[:-1, :depth] = by_step
+    columns = np.minimum(log.into[:, None] + np.arange(depth), 2 * depth - 1)
+    spread: Confidence = padded[log.step[:, None], columns]
+    return spread

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from lightspec_bench.cli_traces import app
 from lightspec_bench.core import BenchError
 from lightspec_bench.traces.format import read_trace, write_trace
+from tests.traces.engine_logs import llama_request, prometheus, sglang_line, vllm_line, vllm_response
 from tests.traces.test_importers import LINE_A, LINE_B, METADATA, write_lines
 from tests.traces.tiny import assert_same, tiny_trace
 
@@ -85,6 +86,47 @@ def test_a_failed_import_writes_nothing(tmp_path: Path) -> None:
     sentence = failing("import", str(source), "-o", str(tmp_path / "out.parquet"))
     assert sentence == f"{source}: request 0 ('a') has num_prompt_tokens -1, expected at least 0"
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_import_without_out_prints_what_was_accepted(tmp_path: Path) -> None:
+    """Definitions by name, pooled and as means; what is unknown, and the lines that were skipped."""
+    log = tmp_path / "vllm.log"
+    log.write_text("\n".join([vllm_line([(3, 3), (3, 0)]), vllm_line([(3, 1)]), "SpecDecoding metrics: Mean acc"]))
+    shown = run("import", str(log))
+    assert "measured, counted by the engine; vllm-log: 2 windows" in shown
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.strip()}
+    assert rows["mean_acceptance_length"] == ["2.333", "2.250"]
+    assert rows["target_efficiency"] == ["unknown", "unknown"]
+    assert rows["target_efficiency_of_spec_steps"] == ["58.33%", "56.25%"]
+    assert rows["verify_acceptance_rate"] == ["44.44%", "41.67%"]
+    assert "unknown without number of all steps: mean_tokens_per_step, target_efficiency" in shown
+    assert f"skipped 1: is cut off or of an unknown version (first: {log} line 3: it has no accepted tokens)" in shown
+    document = json.loads(run("import", str(log), "--json"))
+    assert document["pooled"]["draft_acceptance_rate"] == pytest.approx(4 / 9)
+    assert document["skipped"][0]["count"] == 1
+
+
+def test_import_prints_engines_bounds_and_printed_means(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(prometheus([[(3, 2)], [(3, 0)]]))
+    assert "engine 1, model_name m" in run("import", str(log))
+    log.write_text(llama_request([(3, 1)] * 300, depth=0).replace(", acceptance rate per position = ()", ""))
+    assert " to " in run("import", str(log))
+    log.write_text(sglang_line([(3, 1)]))
+    assert "2.000 as printed" in run("import", str(log))
+
+
+def test_what_makes_no_trace_or_no_summary_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "v.log").write_text(vllm_line([(3, 3)]))
+    assert "no trace can be made" in failing("import", str(tmp_path / "v.log"), "-o", str(tmp_path / "t.parquet"))
+    write_lines(tmp_path / "t.jsonl", METADATA, LINE_A)
+    assert "expected --out FILE" in failing("import", str(tmp_path / "t.jsonl"))
+
+
+def test_a_step_indexed_import_says_that_it_is_approximate(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(vllm_response("a", [(3, 3), (2, 1)]))
+    options = ["--target", "t", "--drafter", "d", "--drafter-kind", "autoregressive"]
+    assert "approximate" in run("import", str(tmp_path / "r.jsonl"), "-o", str(tmp_path / "t.parquet"), *options)
 
 
 def test_synth(tmp_path: Path) -> None:
