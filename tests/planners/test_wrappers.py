@@ -19,7 +19,7 @@ from tests.planners.support import batch, engine, step
 from tests.planners.wishes import Wishes, around
 from tests.support import config_for, random_trace
 
-WRAPPERS = ("clamp", "hysteresis", "dwell", "schedule-cap", "slo")
+WRAPPERS = ("clamp", "depth-limit", "hysteresis", "dwell", "schedule-cap", "slo")
 
 
 def wrapped(spec: str, depth: int = 8) -> Wrapper:
@@ -65,6 +65,21 @@ def depths(spec: str, wishes: list[Any], ids: list[list[int]] | None = None) -> 
 )
 def test_what_is_drafted(spec: str, wishes: list[Any], drafted: list[Any]) -> None:
     assert depths(spec, wishes) == drafted
+
+
+def test_a_depth_limit_is_the_drafter_that_the_planner_is_told_of() -> None:
+    """D is 8 outside and 2 inside: what always drafts to D drafts 2, and two confidences of eight are shown."""
+    assert wrapped("depth-limit:k=2,planner=dspark").plan(batch([2], confidence=[[0.9] * 8])).num_draft_tokens == 2
+    planner = wrapped(f"depth-limit:k=2,planner=({around([1])})")
+    planner.plan(batch([2], confidence=[[0.9, 0.8] + [0.1] * 6]))
+    assert isinstance(planner.inner, Wishes)
+    shown = planner.inner.batches[0].confidence
+    assert shown is not None
+    np.testing.assert_array_equal(shown, np.array([[0.9, 0.8]], dtype=np.float32))
+    with pytest.raises(BenchError, match="static: k is 3, expected 0 to 2"):
+        wrapped("depth-limit:k=2,planner=(static:k=3)")
+    with pytest.raises(BenchError, match="depth-limit: k is 0, expected at least 1"):
+        wrapped("depth-limit:k=0")
 
 
 def test_depths_per_request_are_held_per_request() -> None:
