@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,14 @@ def origin_label(frame: pd.DataFrame) -> str:
     return f"{runs[:1].upper()}{runs[1:]}; latency: {'; '.join(f'{name}, {origin}' for name, origin in pairs)}"
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries with string keys."""
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+def with_bounds(metric: str) -> list[str]:
+    """The columns of a metric and its interval."""
+    return [metric, f"{metric}_low", f"{metric}_high"]
+
+
+def records(frame: pd.DataFrame, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """Rows as dictionaries with string keys; of `columns` only, where given, those that the frame has."""
+    if columns is not None:
+        frame = frame[[name for name in columns if name in frame]]
+    names = [str(name) for name in frame.columns]
+    return [dict(zip(names, row, strict=True)) for row in frame.to_numpy(dtype=object).tolist()]

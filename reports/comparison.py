@@ -24,6 +24,7 @@ from lightspec_bench.reports.cells import (
     is_static,
     static_depth,
 )
+from lightspec_bench.reports.current import deepest_static
 from lightspec_bench.reports.pooling import pool_seeds
 from lightspec_bench.reports.request_metrics import quotient
 
@@ -31,14 +32,19 @@ RATIOS = {"ratio_to_none": NO_SPECULATION, "ratio_to_best_static": BEST_STATIC}
 
 
 def compare(
-    summary: pd.DataFrame, requests: pd.DataFrame | None = None, seed: int = 0, num_resamples: int = 1000
+    summary: pd.DataFrame,
+    requests: pd.DataFrame | None = None,
+    seed: int = 0,
+    num_resamples: int = 1000,
+    current: str | None = None,
 ) -> pd.DataFrame:
     """One row per group and planner, fastest first within a group (acceptance length does not rank).
 
     Adds to the pooled metrics: `stands_for` (the planner behind a `best-static` row), `ratio_to_none`,
-    `ratio_to_best_static`, `request_speed_ratio_to_none`, `regret` (1 - throughput / the oracle's), `rank` (1 =
-    fastest; hindsight is not ranked) and, with `requests` (rows of `request_rows`), `*_low` and `*_high`: 95 %
-    bootstrap bounds of throughput, TPOT, acceptance length, the two ratios and the regret.
+    `ratio_to_best_static`, `ratio_to_current` (the planner in `current`: the one given, else the deepest static K),
+    `request_speed_ratio_to_none`, `regret` (1 - throughput / the oracle's), `rank` (1 = fastest; hindsight is not
+    ranked) and, with `requests` (rows of `request_rows`), `num_distinct_requests` and `*_low` and `*_high`: 95 %
+    bootstrap bounds of throughput, TPOT, acceptance length, the ratios and the regret.
     """
     missing = [name for name in (*CELL, *LABELS, "seed", "throughput") if name not in summary.columns]
     if missing:
@@ -46,7 +52,7 @@ def compare(
     pooled = pool_seeds(summary)
     by_group = {} if requests is None else dict(iter(requests.groupby(list(GROUP), sort=False)))
     groups = [
-        _compare_group(group, by_group.get(names), seed, num_resamples)
+        _compare_group(group, by_group.get(names), seed, num_resamples, current)
         for names, group in pooled.groupby(list(GROUP), sort=False)
     ]
     order = {name: {value: i for i, value in enumerate(pooled[name].unique())} for name in ("trace", "latency")}
@@ -78,14 +84,16 @@ def _depth_key(planner: str) -> float:
     return float("inf") if depth is None else float(depth)
 
 
-def _compare_group(group: pd.DataFrame, requests: pd.DataFrame | None, seed: int, num_resamples: int) -> pd.DataFrame:
-    group = group.assign(stands_for=group["planner"])
+def _compare_group(
+    group: pd.DataFrame, requests: pd.DataFrame | None, seed: int, num_resamples: int, current: str | None
+) -> pd.DataFrame:
+    group = group.assign(stands_for=group["planner"], current=current or deepest_static(group["planner"]))
     winner = best_static(group)
     if winner is not None:
         row = group[group["planner"] == winner].assign(planner=BEST_STATIC)
         group = pd.concat([group, row], ignore_index=True)
     group = group.reset_index(drop=True)
-    for column, planner in RATIOS.items():
+    for column, planner in _references(group).items():
         group[column] = group["throughput"] / _value(group, planner, "throughput")
     speed = "request_speed_mean_of_ratios"
     if speed in group:
@@ -94,6 +102,11 @@ def _compare_group(group: pd.DataFrame, requests: pd.DataFrame | None, seed: int
     group["regret"] = 1.0 - group["throughput"] / (np.nan if bound is None else group["throughput"].iloc[bound])
     group["rank"] = group["throughput"].where(group["planner"] != BEST_STATIC).rank(ascending=False, method="min")
     return group if requests is None else group.assign(**_intervals(group, requests, seed, num_resamples))
+
+
+def _references(group: pd.DataFrame) -> dict[str, str]:
+    """Name of a ratio -> the planner it is held against."""
+    return RATIOS | {"ratio_to_current": str(group["current"].iloc[0])}
 
 
 def _value(group: pd.DataFrame, planner: str, column: str) -> float:
@@ -113,7 +126,7 @@ def _intervals(group: pd.DataFrame, requests: pd.DataFrame, seed: int, num_resam
     drawn = intervals.values_of(intervals.resample(sums, seed, num_resamples))  # (draws, planners, quantities)
     drawn[..., 0] *= quotient(group["throughput"].to_numpy(), intervals.values_of(sums.sum(axis=0))[:, 0])
     columns = {name: drawn[..., i] for i, name in enumerate(intervals.QUANTITIES)}
-    for ratio, reference in RATIOS.items():
+    for ratio, reference in _references(group).items():
         place = np.flatnonzero((group["planner"] == reference).to_numpy())
         if len(place):
             columns[ratio] = drawn[..., 0] / drawn[:, place, 0]
@@ -122,7 +135,8 @@ def _intervals(group: pd.DataFrame, requests: pd.DataFrame, seed: int, num_resam
         columns["regret"] = 1.0 - drawn[..., 0] / drawn[:, [bound], 0]
     if len(units) < 2:
         columns = {name: np.full_like(values, np.nan) for name, values in columns.items()}
-    return _bounds(columns)
+    distinct = np.isfinite(sums[:, :, 0, 0]).astype(float) * (sums[:, :, 0, 0] > 0)
+    return {"num_distinct_requests": distinct.sum(axis=0), **_bounds(columns)}
 
 
 def _bounds(columns: dict[str, FloatArray]) -> dict[str, Any]:

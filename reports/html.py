@@ -1,26 +1,23 @@
-"""The report page: one self-contained HTML document; pictures are inside it, nothing is loaded from elsewhere."""
+"""The report page: one self-contained HTML document; charts are inside it, nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from lightspec_bench.reports.cells import BEST_STATIC, NO_SPECULATION, is_oracle, is_static
+from lightspec_bench.reports.charts import Chart
 from lightspec_bench.reports.columns import SPEED, TOKENS, Column, origin_label, planner_label, records
+from lightspec_bench.reports.html_chart import chart_block
+from lightspec_bench.reports.html_chart_style import CHART_CSS, CHART_SCRIPT
 from lightspec_bench.reports.html_style import CSS, SCRIPT
-from lightspec_bench.reports.pictures import svg
+from lightspec_bench.reports.html_summary import summary_card
+from lightspec_bench.reports.html_words import cell, head, inline, json_block, kind_of, scrolled, section
 from lightspec_bench.reports.verdict import TIE, Verdict, verdicts
 
-_WORDS = {"yes": "Yes.", "no": "No.", "tie": "No difference.", "unknown": "No answer."}
 _TERMS = {
     "Request-step, step": "One request in one decode step of the batch; a step is the whole batch's.",
     "Draft, verify, accepted tokens": "Proposed by the drafter; sent to the target; kept. The bonus token, which every "
@@ -36,47 +33,60 @@ _TERMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure on the page: `title` above it, `caption` below it and read out instead of it."""
-
-    title: str
-    caption: str
-    figure: Figure
-
-
 def report_page(
     comparison: pd.DataFrame,
-    pictures: Sequence[Picture],
+    charts: Mapping[str, Chart],
     settings: Mapping[str, Any],
     environment: Mapping[str, Any],
     notes: Sequence[str] = (),
     first: str = "",
     ranking: str = "",
     planners: str = "",
+    current_is_given: bool = False,
 ) -> str:
-    """The page as text. `notes` are sentences about what is missing or approximate, shown under the answers; `first`,
-    `ranking` and `planners` are sections, as HTML: before the answers, after them, and after the tables."""
+    """The page as text. `charts` are by their id on the page; `notes` are sentences about what is missing or
+    approximate, shown under the summary; `first`, `ranking` and `planners` are sections, as HTML: before the summary,
+    after the pictures, and after the tables. `current_is_given`: somebody said what the current setting is."""
     answers = verdicts(comparison)
+    cards = "".join(summary_card(comparison, verdict, current_is_given) for verdict in answers)
+    drawn = "".join(chart_block(chart, name) for name, chart in charts.items())
     body = (
-        _header(comparison, answers),
         first,
-        section("Answers", f'<ul class="answers">{"".join(map(_answer, answers))}</ul>{_notes(notes)}'),
+        section("Summary", f'<ul class="answers">{cards}</ul>{_notes(notes)}'),
+        section("Pictures", f"{_HINT}<div class=charts>{drawn}</div>"),
         ranking,
-        section("Pictures", "".join(map(picture_block, pictures))),
         section("Tables", _tables(comparison)),
         planners,
         section("Words", _definitions()),
         section("Settings", json_block(settings)),
         section("Environment", json_block(environment)),
     )
+    content = "".join(body)
+    main = f"{_header(comparison, answers)}\n{_contents(content)}\n<main>\n{content}</main>"
+    return document("would dynamic MTP pay?", f"{main}\n<footer class=note>Made by lightspec-bench.</footer>\n")
+
+
+_HINT = (
+    "<p class=note>Point at a chart, or focus it and use the arrow keys, for its values; the keys above a chart turn "
+    "series off and on.</p>"
+)
+
+
+def document(title: str, body: str) -> str:
+    """A whole page: head, style, body and script."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>lightspec-bench: would dynamic MTP pay?</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-        f"{body[0]}\n<main>\n{''.join(body[1:])}</main>\n<footer class=note>Made by lightspec-bench.</footer>\n"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f"<title>lightspec-bench: {escape(title)}</title>\n<style>{CSS}{CHART_CSS}</style>\n</head>\n<body>\n{body}"
+        f"<script>{SCRIPT}{CHART_SCRIPT}</script>\n</body>\n</html>\n"
     )
+
+
+def _contents(content: str) -> str:
+    """Links to the page's sections."""
+    found = re.findall(r"<section id=([a-z-]+)>\n<h2>(.*?)</h2>", content)
+    links = "".join(f'<li><a href="#{anchor}">{title}</a></li>' for anchor, title in found)
+    return f"<nav aria-label=Sections><ul>{links}</ul></nav>"
 
 
 def _header(comparison: pd.DataFrame, answers: Sequence[Verdict]) -> str:
@@ -104,35 +114,8 @@ def overall(answers: Sequence[Verdict]) -> str:
     )
 
 
-def section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>\n"
-
-
-def _answer(verdict: Verdict) -> str:
-    reasons = "".join(f"<li>{inline(reason)}</li>" for reason in verdict.reasons)
-    return (
-        f'<li class="{verdict.answer}"><h3>{escape(verdict.trace)} · {escape(verdict.latency)}</h3>'
-        f"<p><span class=word>{_WORDS[verdict.answer]}</span> {inline(verdict.headline)}</p><ul>{reasons}</ul></li>"
-    )
-
-
-def inline(text: str) -> str:
-    """Escaped, with % kept beside its number and `names` as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace(" %", "&nbsp;%")
-
-
 def _notes(notes: Sequence[str]) -> str:
     return f"<ul class=note>{''.join(f'<li>{inline(note)}</li>' for note in notes)}</ul>" if notes else ""
-
-
-def picture_block(picture: Picture) -> str:
-    """A figure with its title and caption, as HTML."""
-    data = base64.b64encode(svg(picture.figure)).decode("ascii")
-    return (
-        f'<figure><h3>{escape(picture.title)}</h3><div class=scroll tabindex=0 role=region '
-        f'aria-label="{escape(picture.title)}"><img alt="{escape(picture.caption)}" '
-        f'src="data:image/svg+xml;base64,{data}"></div><figcaption>{escape(picture.caption)}</figcaption></figure>\n'
-    )  # fmt: skip
 
 
 def _tables(comparison: pd.DataFrame) -> str:
@@ -154,27 +137,6 @@ def _table(title: str, group: pd.DataFrame, is_open: bool) -> str:
     return f"<details{opened}><summary>{escape(title)}</summary>{scrolled(title, table)}</details>\n"
 
 
-def head(names: Sequence[str], titles: Sequence[str]) -> str:
-    """Headings that sort their column when clicked; `titles` explain them."""
-    cells = "".join(
-        f'<th scope=col title="{escape(meaning)}"><button type=button>{escape(name)}</button></th>'
-        for name, meaning in zip(names, titles, strict=True)
-    )
-    return f"<thead><tr>{cells}</tr></thead>"
-
-
-def scrolled(label: str, table: str) -> str:
-    """A table that scrolls sideways where it is too wide."""
-    return f'<div class=scroll tabindex=0 role=region aria-label="{escape(label)}">{table}</div>'
-
-
-def kind_of(planner: str) -> str:
-    """The class of a planner's rows: "reference", "static", "bound" or "planner"."""
-    if planner in (NO_SPECULATION, BEST_STATIC):
-        return "reference"
-    return "static" if is_static(planner) else "bound" if is_oracle(planner) else "planner"
-
-
 def _row(row: dict[str, Any], columns: Sequence[Column]) -> str:
     kind = kind_of(str(row["planner"]))
     cells = "".join(cell(row, column) for column in columns)
@@ -185,21 +147,7 @@ def _row(row: dict[str, Any], columns: Sequence[Column]) -> str:
     )
 
 
-def cell(row: dict[str, Any], column: Column, below: str = "") -> str:
-    """A table cell that sorts by its exact value; under it its interval, or `below`."""
-    value, bounds = row.get(column.metric, math.nan), column.interval(row) if column.with_interval else below
-    exact = "" if math.isnan(value) else f"{value:.9g}"
-    small = f"<small>{escape(bounds)}</small>" if bounds else ""
-    kind = " class=long" if below else ""
-    return f'<td{kind} data-value="{exact}">{escape(column.cell(row))}{small}</td>'
-
-
 def _definitions() -> str:
     columns = {column.header.replace("/\n", "/").replace("\n", " "): column.meaning for column in (*SPEED, *TOKENS)}
     items = "".join(f"<dt>{escape(term)}</dt><dd>{inline(text)}</dd>" for term, text in (_TERMS | columns).items())
     return f"<dl>{items}</dl>"
-
-
-def json_block(document: Mapping[str, Any]) -> str:
-    """Settings as they are, as HTML."""
-    return f"<pre tabindex=0>{escape(json.dumps(document, indent=2, default=str, ensure_ascii=False))}</pre>"

@@ -11,8 +11,8 @@ import pandas as pd
 
 from lightspec_bench.describe import AGES, Description
 from lightspec_bench.reports.columns import gain, records
-from lightspec_bench.reports.html import inline, scrolled, section
 from lightspec_bench.reports.html_ranking import BOUNDED
+from lightspec_bench.reports.html_words import inline, scrolled, section
 from lightspec_bench.reports.ranking import OVERALL
 from lightspec_bench.reports.ranking_columns import PLACE, RANKING, worst_label
 from lightspec_bench.reports.verdict import sign

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lightspec_bench.reports.cells import is_oracle
 from lightspec_bench.reports.columns import origin_label
-from lightspec_bench.reports.html import inline, scrolled, section
+from lightspec_bench.reports.html_words import inline, scrolled, section
 from lightspec_bench.reports.published import Group, Input, Published, Row, beside, cells, headings, latencies, title
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lightspec_bench.reports.cells import is_dynamic, is_oracle
 from lightspec_bench.reports.columns import gain, origin_label, records, short_static
-from lightspec_bench.reports.html import cell, head, inline, kind_of, scrolled, section
+from lightspec_bench.reports.html_words import cell, head, inline, kind_of, scrolled, section
 from lightspec_bench.reports.ranking import OVERALL, losing, losing_sentences
 from lightspec_bench.reports.ranking_columns import PLACE, RANKING, ranked_label, worst_label
 from lightspec_bench.reports.verdict import sign

@@ -6,11 +6,13 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --bg: #16171a; --fg: #ececf0; --soft: #a9a9b2; --line: #3a3b41;
   --card: #212227; --yes: #5fd3b0; --no: #ff9a9a; --tie: #e6cf6b; --link: #7cc0ff; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--bg); color: var(--fg); font: 16px/1.5 system-ui, sans-serif; }
-main, header, footer { max-width: 72rem; margin: 0 auto; padding: 0 1rem; }
+body { margin: 0; overflow-wrap: break-word; background: var(--bg); color: var(--fg);
+  font: 16px/1.5 system-ui, sans-serif; }
+main, header, footer, nav { max-width: 72rem; margin: 0 auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 1.5rem 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 0 0 .3rem; }
+h3, p, li, summary, figcaption { overflow-wrap: anywhere; min-width: 0; }
 a { color: var(--link); }
 .origin, caption, figcaption, .note { color: var(--soft); font-size: .9rem; }
 .lead { font-size: 1.15rem; }
@@ -21,14 +23,14 @@ a { color: var(--link); }
 .answers ul { margin: .4rem 0 0; padding-left: 1.1rem; color: var(--soft); font-size: .92rem; }
 .answers .yes { border-color: var(--yes); } .answers .no { border-color: var(--no); }
 .answers .tie { border-color: var(--tie); }
-.answers p { margin: .3rem 0 0; }
+.answers p { margin: .3rem 0 0; } .headline { font-weight: 600; }
 .word { font-weight: 700; } .yes .word { color: var(--yes); } .no .word { color: var(--no); }
 .tie .word { color: var(--tie); }
 figure { margin: 1rem 0 1.6rem; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .3rem; }
 .scroll:focus-visible, button:focus-visible, summary:focus-visible { outline: 2px solid var(--link); }
-figure .scroll { background: #fff; }
-figure img { display: block; width: 100%; min-width: 40rem; max-width: 62rem; margin: 0 auto; }
+nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1rem; list-style: none; margin: 0; padding: 0; }
+figure img { display: block; background: #fff; width: 100%; min-width: 40rem; max-width: 62rem; margin: 0 auto; }
 figcaption { margin-top: .4rem; }
 details { margin: .6rem 0; }
 summary { cursor: pointer; padding: .4rem 0; font-weight: 600; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,8 +11,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lightspec_bench.reports.columns import UNKNOWN, count, gain, milliseconds, records
-from lightspec_bench.reports.html import Picture, head, inline, json_block, picture_block, scrolled, section
-from lightspec_bench.reports.html_style import CSS, SCRIPT
+from lightspec_bench.reports.html import document
+from lightspec_bench.reports.html_words import head, inline, json_block, scrolled, section
+from lightspec_bench.reports.pictures import svg
 
 SHOWN = {
     "throughput": ("tok/s", count, "Output tokens per second end to end."),
@@ -29,25 +31,26 @@ def validation_page(
     settings: Mapping[str, Any],
 ) -> str:
     """The page as text. `lines` are the answers, `notes` say what they rest on."""
-    picture = Picture(
-        "Predicted against measured",
-        "A mark per planner and concurrency; on the line the simulator is right, the grey band is the target.",
-        figure,
-    )
     answers = "".join(f"<li>{inline(line)}</li>" for line in lines)
     rests = "".join(f"<li>{inline(note)}</li>" for note in notes)
     body = (
         section("Answers", f"<ul>{answers}</ul><ul class=note>{rests}</ul>"),
-        section("Picture", picture_block(picture)),
+        section("Picture", _picture(figure)),
         section("Cells", scrolled("Cells", validation_table(frame))),
         section("Settings", json_block(settings)),
     )
+    header = f"<header>\n<h1>Is the simulator right?</h1>\n<p class=origin>{escape(origin)}.</p>\n</header>"
+    return document("is the simulator right?", f"{header}\n<main>\n{''.join(body)}</main>\n")
+
+
+def _picture(figure: Figure) -> str:
+    """The figure with its caption, inside the page."""
+    caption = "A mark per planner and concurrency; on the line the simulator is right, the grey band is the target."
+    data = base64.b64encode(svg(figure)).decode("ascii")
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>lightspec-bench: is the simulator right?</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-        f"<header>\n<h1>Is the simulator right?</h1>\n<p class=origin>{escape(origin)}.</p>\n</header>\n"
-        f"<main>\n{''.join(body)}</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        '<figure><div class=scroll tabindex=0 role=region aria-label="Predicted against measured">'
+        f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}"></div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     )
 
 

@@ -13,13 +13,11 @@ from matplotlib.figure import Figure
 from lightspec_bench.core import BenchError
 from lightspec_bench.files import write_atomically
 
-DPI = 120
-
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, 120 dots per inch."""
+    """The figure as PNG, in its own resolution."""
     buffer = io.BytesIO()
-    FigureCanvasAgg(figure).print_figure(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    FigureCanvasAgg(figure).print_figure(buffer, format="png", dpi=figure.dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 

@@ -39,7 +39,7 @@ def rank(
     logs = _log_ratios(comparison, np.log(comparison["throughput"].to_numpy(dtype=np.float64))[:, None])
     draws = None
     if requests is not None:
-        draws = _log_ratios(comparison, _log_draws(comparison, requests, seed, num_resamples))
+        draws = _log_ratios(comparison, log_draws(comparison, requests, seed, num_resamples))
     traces = [str(trace) for trace in comparison["trace"].unique()]
     scopes = [(OVERALL, comparison), *((trace, comparison[comparison["trace"] == trace]) for trace in traces)]
     ranked = [_rank_scope(scope, frame, logs, draws) for scope, frame in scopes[: None if len(traces) > 1 else 1]]
@@ -100,8 +100,11 @@ def with_absent(ranking: pd.DataFrame, absent: pd.DataFrame) -> pd.DataFrame:
     return filled.iloc[sorted(range(len(filled)), key=order.__getitem__)].reset_index(drop=True)
 
 
-def _log_draws(comparison: pd.DataFrame, requests: pd.DataFrame, seed: int, num_resamples: int) -> FloatArray:
-    """Log throughput of every row of the comparison under random weights, (rows, draws); NaN where unknown."""
+def log_draws(comparison: pd.DataFrame, requests: pd.DataFrame, seed: int, num_resamples: int) -> FloatArray:
+    """Log throughput of every row of the comparison under random weights, (rows, draws); NaN where unknown.
+
+    One request has one weight in all rows, so differences of rows are paired.
+    """
     units = np.arange(int(requests["request_id"].max()) + 1)
     cells: dict[tuple[Any, ...], int] = {}
     sums: list[FloatArray] = []

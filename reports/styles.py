@@ -38,6 +38,8 @@ KNOWN = {
     "acceptance-target": Style("#e69f00", "v", (0.0, (3.0, 1.0))),
 }
 STATIC = Style("#b5b5b5", "", "-", 0.8)
+BAR, BAR_EDGE = Style("#56b4e9", "", "-"), Style("#0072b2", "", "-")
+FRONTIER = Style("#c9a400", "", "-", 4.0)
 _COLOURS = ("#56b4e9", "#8c6d00", "#005f73", "#9b2226", "#66a61e", "#1f3b99", "#f781bf", "#a65628")
 _MARKERS = ("v", "P", "<", ">", "X", "p", "h", "d")
 _LINES: tuple[LineStyle, ...] = (

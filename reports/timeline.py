@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from lightspec_bench.core import BenchError, Columns, FloatArray, IntArray, Run
-from lightspec_bench.reports.figures import finish, grid, legend_handle
-from lightspec_bench.reports.styles import Style, Styles, styles_of
+from lightspec_bench.reports.charts import Axis, Chart, Line, Lines
+from lightspec_bench.reports.styles import Styles, styles_of
 
-MAX_POINTS = 300
+MAX_POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +26,32 @@ class Timeline:
     runs: Sequence[tuple[str, Run]]
 
 
-def timeline_figure(timeline: Timeline, styles: Styles | None = None) -> Figure:
+def timeline_chart(timeline: Timeline, styles: Styles | None = None, more: str = "") -> Chart:
     """Target rows, draft depth and tokens per request over steps, one line per planner.
 
-    Runs longer than 300 steps are drawn as means over equal bins with a band from the least to the most in each.
-    `BenchError` where a run has no step records.
+    Runs longer than `MAX_POINTS` steps are drawn as means over equal bins with a band from the least to the most in
+    each. `BenchError` where a run has no step records.
     """
     styles = styles or styles_of(planner for planner, _ in timeline.runs)
-    figure, axes = grid(3, 1, (8.4, 1.9))
-    rows_axis, depth_axis, tokens_axis = (row[0] for row in axes)
+    quantities = ("verify budget\n(target rows/step)", "draft depth\n(tokens)", "emitted\n(tokens/request)")
+    lines: list[list[Line]] = [[], [], []]
     for planner, run in timeline.runs:
         steps = _steps(planner, run)
         tokens = 1.0 + steps["num_accepted_tokens"] / np.maximum(steps["num_requests"], 1)
-        for axis, values in (
-            (rows_axis, steps["num_target_tokens"]),
-            (depth_axis, steps["draft_depth"]),
-            (tokens_axis, tokens),
-        ):
-            _line(axis, steps["step"], values, styles[planner])
-    title = f"{timeline.trace} · {timeline.latency} · concurrency {timeline.concurrency}"
-    rows_axis.set_title(textwrap.fill(title, 100), fontsize=9, loc="left")
-    rows_axis.set_ylabel("verify budget\n(target rows/step)", fontsize=8)
-    depth_axis.set_ylabel("draft depth\n(tokens)", fontsize=8)
-    tokens_axis.set_ylabel("emitted\n(tokens/request)", fontsize=8)
-    tokens_axis.set_xlabel("step", fontsize=8)
+        for place, values in zip(lines, (steps["num_target_tokens"], steps["draft_depth"], tokens), strict=True):
+            place.append(_line(planner, steps["step"], values))
+    where = f"{timeline.trace}, {timeline.latency}, concurrency {timeline.concurrency}"
+    rows = [
+        [Lines("", found, Axis("step"), Axis(name), is_wide=True)]
+        for found, name in zip(lines, quantities, strict=True)
+    ]
     origins = ", ".join(dict.fromkeys(run.origin for _, run in timeline.runs))
     origin = f"{origins[:1].upper()}{origins[1:]}; latency: {timeline.latency}, {timeline.latency_origin}"
-    return finish(figure, origin, [legend_handle(planner, styles[planner]) for planner, _ in timeline.runs])
+    caption = (
+        "Verify budget, draft depth and emitted tokens per request over the steps of each planner's run; of long runs "
+        f"means over equal bins, with a band from the least to the most in each.{more}"
+    )
+    return Chart(f"Steps: {where}", caption, origin, rows, styles, {name: styles[name] for name, _ in timeline.runs})
 
 
 def _steps(planner: str, run: Run) -> Columns:
@@ -64,12 +60,14 @@ def _steps(planner: str, run: Run) -> Columns:
     return run.steps
 
 
-def _line(axis: Axes, step: IntArray, values: npt.NDArray[np.number], style: Style) -> None:
+def _line(planner: str, step: IntArray, values: npt.NDArray[np.number]) -> Line:
     at, mean, low, high = _binned(step, values)
-    axis.plot(at, mean, color=style.colour, linestyle=style.line, linewidth=1.3, marker=style.marker, markersize=4,
-              markevery=max(1, len(at) // 12))  # fmt: skip
-    if len(at) < len(step):
-        axis.fill_between(at, low, high, color=style.colour, alpha=0.15, lw=0)
+    binned = len(at) < len(step)
+    texts = [
+        f"{middle:.4g} ({least:.4g} to {most:.4g})" if binned and least < most else f"{middle:.4g}"
+        for middle, least, most in zip(mean, low, high, strict=True)
+    ]
+    return Line(planner, at, mean, texts, low if binned else None, high if binned else None)
 
 
 def _binned(step: IntArray, values: npt.NDArray[np.number]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -27,13 +27,15 @@ Answer = Literal["yes", "no", "tie", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer for one (trace, latency): a word, one headline sentence, and the reasons."""
+    """The answer for one (trace, latency): a word, one headline sentence, and the reasons. `recommended` is what to
+    run: the dynamic planner where it pays, else the best single setting; None where neither ran at every load."""
 
     trace: str
     latency: str
     answer: Answer
     headline: str
     reasons: tuple[str, ...]
+    recommended: str | None = None
 
     @property
     def text(self) -> str:
@@ -58,7 +60,12 @@ def _verdict(trace: str, latency: str, group: pd.DataFrame) -> Verdict:
     if dynamic is None or single is None:
         missing = "dynamic planner" if dynamic is None else "no speculation or static K"
         return Verdict(
-            trace, latency, "unknown", f"{where}: no {missing} ran at every load, so there is no answer.", ()
+            trace,
+            latency,
+            "unknown",
+            f"{where}: no {missing} ran at every load, so there is no answer.",
+            (),
+            dynamic or single,
         )
     rows = {row["concurrency"]: row for row in records(group) if row["planner"] == dynamic}
     change = _mean_ratio(table[dynamic] / table[single])
@@ -71,7 +78,8 @@ def _verdict(trace: str, latency: str, group: pd.DataFrame) -> Verdict:
     if len(table) > 1:
         reasons.append(_single_setting(table, single, dynamic))
     headline = _answer(answer, dynamic, single, change, len(table))
-    return Verdict(trace, latency, answer, headline, tuple(filter(None, reasons)))
+    recommended = dynamic if answer == "yes" else single
+    return Verdict(trace, latency, answer, headline, tuple(filter(None, reasons)), recommended)
 
 
 def _chosen(table: pd.DataFrame) -> list[str]:
@@ -107,14 +115,14 @@ def _answer(answer: Answer, dynamic: str, single: str, change: float, num_loads:
 def _headline_row(where: str, row: dict[str, Any], group: pd.DataFrame) -> str:
     """The load where the planner differs most from the best single setting, against both references."""
     same = (group["concurrency"] == row["concurrency"]) & (group["planner"] == BEST_STATIC)
-    text = f"{where} at {_requests(row['concurrency'])}, {row['planner']}"
+    text = f"{where} at {requests_words(row['concurrency'])}, {row['planner']}"
     parts = []
     if not math.isnan(row["ratio_to_none"]):
-        parts.append(f"{_change(row, 'ratio_to_none')} against no speculation")
+        parts.append(f"{change(row, 'ratio_to_none')} against no speculation")
     if same.any():
         best = short_static(str(group.loc[same, "stands_for"].iloc[0]))
         setting = f"static {best}" if best.startswith("K=") else f"setting, {best}"
-        parts.append(f"{_change(row, 'ratio_to_best_static')} against the best {setting} (known only in hindsight)")
+        parts.append(f"{change(row, 'ratio_to_best_static')} against the best {setting} (known only in hindsight)")
     return f"{text} stands at {' and '.join(parts)}." if parts else f"{text} has nothing to be compared with."
 
 
@@ -153,22 +161,23 @@ def _single_setting(table: pd.DataFrame, single: str, dynamic: str) -> str:
     loss = gain(worst[single])
     if worst[single] > 1.0 - TIE:
         return f"{kept} costs less than {100 * TIE:.0f} % anywhere."
-    return f"{kept} costs most at {_requests(load)}: {loss} against the best setting there; {dynamic} at its worst " \
-           f"{gain(worst[dynamic])}."  # fmt: skip
+    where = f"at {requests_words(load)}: {loss} against the best setting there"
+    return f"{kept} costs most {where}; {dynamic} at its worst {gain(worst[dynamic])}."
 
 
-def _change(row: dict[str, Any], ratio: str) -> str:
-    """`+23 % [18, 27]`."""
+def change(row: dict[str, Any], ratio: str) -> str:
+    """A ratio with its interval where it is known: `+23.1 % [18.0, 27.4]`."""
     low, high = (row.get(f"{ratio}_{side}", math.nan) for side in ("low", "high"))
     if math.isnan(low) or math.isnan(high):
         return gain(row[ratio])
-    bounds = ", ".join(gain(bound).removesuffix(" %").removeprefix("+") for bound in (low, high))
-    return f"{gain(row[ratio])} [{bounds}]"
+    bounds = [gain(bound).removesuffix(" %").removeprefix("+") for bound in (low, high)]
+    return gain(row[ratio]) if bounds[0] == bounds[1] else f"{gain(row[ratio])} [{', '.join(bounds)}]"
 
 
 def _setting(planner: str) -> str:
     return short_static(planner) if planner == NO_SPECULATION else f"static {short_static(planner)}"
 
 
-def _requests(count: Any) -> str:
+def requests_words(count: Any) -> str:
+    """`64 concurrent requests`."""
     return "1 request" if count == 1 else f"{count} concurrent requests"

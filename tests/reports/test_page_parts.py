@@ -11,11 +11,11 @@ from lightspec_bench.describe import Description, describe
 from lightspec_bench.registry import Option
 from lightspec_bench.reports.cells import CELL
 from lightspec_bench.reports.comparison import compare
-from lightspec_bench.reports.figures import grid
+from lightspec_bench.reports.figures import draw, grid
 from lightspec_bench.reports.html_policies import anchors, policies_section, prose
 from lightspec_bench.reports.html_ranking import ranking_section
 from lightspec_bench.reports.ranking import OVERALL, rank, with_absent
-from lightspec_bench.reports.ranking_figure import FLOOR, ranking_figure
+from lightspec_bench.reports.ranking_chart import FLOOR, ranking_chart
 from tests.reports import tiny
 from tests.reports.test_report import Page
 from tests.reports.test_table import SWEEP
@@ -148,20 +148,17 @@ def test_a_docstring_as_html(text: str, html: str) -> None:
 
 def test_the_picture_has_a_line_per_dynamic_planner_with_its_cells_and_mean() -> None:
     frame = compare(tiny.summary(SWEEP | {(1, "slow"): 40.0, (64, "slow"): 1900.0}))
-    figure = ranking_figure(frame, rank(frame))
+    figure = draw(ranking_chart(frame, rank(frame)))
     (axis,) = figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["dspark  +3.0 %", "slow  -49.7 %"]
     drawn = [[round(float(x), 1) for x in line.get_xdata()] for line in axis.get_lines()]
-    # cells, those that lose to no speculation, interval (unknown), mean; then the line at no change
-    assert drawn[0:2] == [[6.7, -0.5], []]
-    assert drawn[4:6] == [[], [FLOOR, -5.0]]
-    assert drawn[3] == [3.0]
-    assert drawn[7] == [-49.7]
+    # of each planner cells, those that lose to no speculation, and the mean; then the line at no change
+    assert drawn[:6] == [[6.7, -0.5], [], [3.0], [], [FLOOR, -5.0], [-49.7]]
 
 
 def test_a_planner_of_some_cells_says_so_in_the_picture() -> None:
     frame = compare(tiny.summary({key: value for key, value in SWEEP.items() if key != (64, "dspark")}))
-    (axis,) = ranking_figure(frame, rank(frame)).axes
+    (axis,) = draw(ranking_chart(frame, rank(frame))).axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["dspark  +6.7 % (1 cell)"]
 
 

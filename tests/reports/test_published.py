@@ -119,7 +119,8 @@ def test_an_input_says_where_it_is_from() -> None:
 
 def test_the_section_of_the_page_has_table_notes_and_inputs() -> None:
     frame = comparison()
-    page = Page(report_page(frame, (), {}, {}, first=published_section(frame, PUBLISHED)))
+    text = report_page(frame, {}, {}, {}, first=published_section(frame, PUBLISHED))
+    page = Page(text)
     assert page.open == []
     rows = [[cell.strip() for cell in row] for row in page.rows]
     assert rows[1] == ["chat · 8 requests, against static:k=2"]
@@ -128,7 +129,7 @@ def test_the_section_of_the_page_has_table_notes_and_inputs() -> None:
     words = " ".join("".join(page.words).replace("\xa0", " ").split())
     assert "Quoted: a paper (2026). Simulated from a recorded trace; latency: slow host, modelled" in words
     assert "5 % of nothing & <more>." in words
-    assert words.index("Beside the published figures") < words.index("Answers")
+    assert text.index("<section id=beside-the-published-figures>") < text.index("<section id=summary>")
 
 
 def test_the_terminal_table() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from lightspec_bench.core import BenchError
+from lightspec_bench.reports.charts import Chart
 from lightspec_bench.reports.comparison import compare
-from lightspec_bench.reports.html import Picture, report_page
-from lightspec_bench.reports.report import pictures_of, write_report
+from lightspec_bench.reports.html import report_page
+from lightspec_bench.reports.ranking import rank
+from lightspec_bench.reports.report import charts_of, write_report
 from lightspec_bench.reports.timeline import Timeline
 from tests.reports import tiny
 from tests.reports.test_table import SWEEP, comparison
@@ -41,6 +42,9 @@ class Page(HTMLParser):
             self.rows[-1].append("")
         self.sources += [value or "" for name, value in attributes if name in ("src", "href")]
 
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        pass  # SVG's are closed in themselves
+
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
@@ -51,16 +55,19 @@ class Page(HTMLParser):
             self.rows[-1][-1] += f"{data} "
 
 
-def page_of(frame: pd.DataFrame, pictures: tuple[Picture, ...] = ()) -> tuple[str, Page]:
-    text = report_page(frame, pictures, {"suite": "<quick>"}, {"python": "3.11"}, ["dspark was skipped on <code>."])
+def page_of(frame: pd.DataFrame, charts: dict[str, Chart] | None = None) -> tuple[str, Page]:
+    text = report_page(frame, charts or {}, {"suite": "<quick>"}, {"python": "3.11"}, ["dspark was skipped on <code>."])
     return text, Page(text)
 
 
 def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere() -> None:
-    text, page = page_of(comparison(), (Picture("Nothing", "an empty figure", Figure()),))
+    timeline = Timeline("chat", "h200", "modelled", 4, [("dspark", tiny.run())])
+    charts = charts_of(comparison(), [timeline], True, rank(comparison()))
+    text, page = page_of(comparison(), charts)
     assert page.open == []
-    assert [source[:26] for source in page.sources] == ["data:image/svg+xml;base64,"]
-    assert not re.search(r"https?://|url\(|@import|<link", text)
+    assert text.count("<figure") == len(charts) == 9
+    assert all(source.startswith("#") for source in page.sources)
+    assert not re.search(r"https?://|url\(|@import|<link|src=", text)
 
 
 def test_the_page_says_the_answer_its_origin_and_what_was_skipped() -> None:
@@ -74,7 +81,7 @@ def test_the_page_says_the_answer_its_origin_and_what_was_skipped() -> None:
 
 def test_the_table_has_every_row_and_reads_like_the_terminal_one() -> None:
     _, page = page_of(comparison())
-    rows = [[cell.strip() for cell in row] for row in page.rows]
+    rows = [[cell.strip() for cell in row] for row in page.rows][len({load for load, _ in SWEEP}) + 1 :]
     assert rows[0][:5] == ["planner", "requests", "tok/s", "vs no\nspec.", "vs best\nstatic K"]
     assert [row[:5] for row in rows[1:4]] == [
         ["dspark", "1", "160.0", "+60.0 % [56.0, 65.1]", "+6.7 %"],
@@ -97,17 +104,18 @@ def test_names_are_escaped() -> None:
 def test_a_folder_gets_the_page_and_every_picture(tmp_path: Path) -> None:
     timeline = Timeline("chat", "h200", "modelled", 4, [("dspark", tiny.run())])
     paths = write_report(tmp_path, comparison(), [timeline], {"suite": "quick"}, {"python": "3.11"})
-    names = ["report.html", "gain.png", "throughput.png", "verify_volume.png", "acceptance.png", "timeline_1.png"]
+    charts = ["gain", "pareto", "best_k", "waterfall", "acceptance", "throughput", "verify_volume", "timeline_1"]
+    names = ["report.html", *(f"{name}{kind}" for name in charts for kind in (".png", ".svg"))]
     assert [path.name for path in paths] == names
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
-    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in paths[1:])
-    text = paths[0].read_text(encoding="utf-8")
-    assert text.count("<figure>") == 5
+    assert {path.read_bytes()[:4] for path in paths[1::2]} == {b"\x89PNG"}
+    assert {path.read_bytes()[:5] for path in paths[2::2]} == {b"<?xml"}
+    assert re.findall(r'<figure class="chart[ a-z]*" id="(\w+)">', paths[0].read_text(encoding="utf-8")) == charts
 
 
-def test_without_no_speculation_there_is_no_picture_of_the_gain() -> None:
-    assert list(pictures_of(compare(tiny.summary({(1, "static:k=1"): 1.0})))) == [
-        "throughput", "verify_volume", "acceptance",
+def test_without_no_speculation_there_is_no_chart_of_the_gain() -> None:
+    assert list(charts_of(compare(tiny.summary({(1, "static:k=1"): 1.0})))) == [
+        "pareto", "best_k", "waterfall", "acceptance", "throughput", "verify_volume",
     ]  # fmt: skip
 
 
