@@ -18,6 +18,7 @@ from lightspec_bench.latency_format import FORMAT, Point, format_latency_text, p
 from lightspec_bench.planners.none import NoSpeculation
 from lightspec_bench.planners.static import Static
 from lightspec_bench.profiling_fit import host_terms, parallel_line, points
+from lightspec_bench.profiling_graphs import captured_sizes, step_rows
 from lightspec_bench.progress import Report
 from lightspec_bench.runners.torch_device import device_name, engine_name
 from lightspec_bench.runners.torch_drafter import TorchDrafter
@@ -38,14 +39,16 @@ SERVED_STEPS = 24
 @dataclass(frozen=True, slots=True)
 class ProfileJob:
     """What to time. A `target` or an `architecture` with random weights; `drafter` a spec, for an architecture also
-    `eagle` or `parallel` alone. `max_context`: tokens of a batch at most; shapes that hold more are left out."""
+    `eagle` or `parallel` alone. `rows` None: `ROWS`, or the captured sizes and some above them where there are any;
+    `graph_sizes` as `make_graphs` takes them. `max_context`: tokens of a batch at most; shapes that hold more are left
+    out."""
 
     out: Path
     target: str | None = None
     architecture: str | None = None
     drafter: str | None = None
     max_draft_tokens: int | None = None
-    rows: tuple[int, ...] = ROWS
+    rows: tuple[int, ...] | None = None
     requests: tuple[int, ...] = REQUESTS
     contexts: tuple[int, ...] = CONTEXTS
     repeats: int = 5
@@ -53,13 +56,15 @@ class ProfileJob:
     device: str = "cpu"
     max_context: int | None = None
     name: str | None = None
+    graph_sizes: str | None = None
 
     def __post_init__(self) -> None:
         if (self.target is None) == (self.architecture is None):
             raise BenchError("a target and an architecture, or neither, are given: expected one of them")
         for name in ("rows", "requests", "contexts"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise BenchError(f"{name} is {getattr(self, name)}, expected numbers from 1 up")
+            sizes = getattr(self, name)
+            if sizes is not None and min(sizes, default=0) < 1:
+                raise BenchError(f"{name} is {sizes}, expected numbers from 1 up")
         if self.repeats < 1:
             raise BenchError(f"repeats is {self.repeats}, expected at least 1")
 
@@ -100,19 +105,22 @@ def profile(job: ProfileJob, report: Report) -> Profile:
 
 
 def grid(job: ProfileJob, width: int, target: TorchModel) -> list[Shape]:
-    """Shapes of a step: rows that N requests can have with up to D verify tokens each, N itself among them."""
+    """Shapes of a step: rows that N requests can have with up to D verify tokens each, N itself among them, and no two
+    that are padded to the same size."""
+    sizes = target.graphs.sizes
+    rows = job.rows or ((*sizes, *(sizes[-1] * part // 4 for part in (5, 6, 8))) if sizes else ROWS)
     most = job.max_context or MOST_CONTEXT[target.device.type]
     longest = (target.max_positions or 1 << 62) - width - 2
     found = [
-        Shape(rows, requests, context)
+        Shape(number, requests, context)
         for requests in sorted(set(job.requests))
         for context in sorted(set(job.contexts))
-        for rows in sorted({*job.rows, requests})
-        if requests <= rows <= requests * (width + 1) and requests * context <= most and context <= longest
+        for number in step_rows(rows, requests, width, target.graphs)
+        if requests * context <= most and context <= longest
     ]
     if not found:
         raise BenchError(
-            f"no shape is left of rows {job.rows}, requests {job.requests} and contexts {job.contexts}: expected a "
+            f"no shape is left of rows {rows}, requests {job.requests} and contexts {job.contexts}: expected a "
             f"batch of at most {most} context tokens, and contexts of at most {longest}"
         )
     return found
@@ -152,9 +160,9 @@ def served_over_table(latency: LatencyModel, served: Sequence[Served]) -> float:
 
 def _target(job: ProfileJob) -> TorchModel:
     if job.architecture is not None:
-        return dummy_target(job.architecture, job.dtype, job.device)
+        return dummy_target(job.architecture, job.dtype, job.device, graph_sizes=job.graph_sizes)
     assert job.target is not None
-    return load_target(job.target, job.dtype, job.device)
+    return load_target(job.target, job.dtype, job.device, job.graph_sizes)
 
 
 def _drafter(job: ProfileJob, target: TorchModel) -> TorchDrafter | None:
@@ -199,10 +207,12 @@ def _table(
         line, error = parallel_line(timings, drafter.shape.max_draft_tokens)
         fitted = f" A proposal is two passes; their line prices the measured ones with a median error of {error:.1%}."
     numbers = {**line, **_host(served, drafter)}
+    captured, padded = captured_sizes(target, drafter, timings)
     return {
         **_labels(job, target, drafter, timings, fitted),
+        **captured,
         **{key: f"{value:.6g}" for key, value in numbers.items()},
-    }, (points(timings))
+    }, points(timings, **padded)
 
 
 def _host(served: Sequence[Served], drafter: TorchDrafter | None) -> dict[str, float]:
@@ -225,7 +235,7 @@ def _labels(
         "device": device_name(target.device),
         "model": f"{model}, {weights}",
         "dtype": job.dtype,
-        "engine": engine_name(),
+        "engine": engine_name() + (f", {target.graphs}" if target.graphs.sizes else ""),
         "date": date.today().isoformat(),
         "origin": "measured",
         "source": f"lightspec-bench {__version__} profile on {device_name(target.device)}, {date.today().isoformat()}: "

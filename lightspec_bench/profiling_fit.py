@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -29,10 +29,16 @@ class TimingLike(Protocol):
     def median_s(self) -> float: ...
 
 
-def points(timings: Sequence[TimingLike]) -> list[Point]:
+Padded = Callable[[int], int]
+
+
+def points(
+    timings: Sequence[TimingLike], target: Padded = lambda rows: rows, draft: Padded = lambda rows: rows
+) -> list[Point]:
     """The table's rows: a target row per shape; a drafter's pass over B rows, and over N rows for a later token.
 
-    At B = N both are a pass over N rows; the later one is taken, since it runs depth - 1 times in a step.
+    At B = N both are a pass over N rows; the later one is taken, since it runs depth - 1 times in a step. `target` and
+    `draft` say to how many rows a pass is padded: that is what was timed.
     """
     found = []
     for timing in timings:
@@ -40,8 +46,8 @@ def points(timings: Sequence[TimingLike]) -> list[Point]:
         if part == "proposal" or (part == "first" and shape.rows == shape.requests):
             continue
         where: Literal["target", "draft"] = "target" if part == "verify" else "draft"
-        ms = max(timing.median_s * 1e3, 1e-6)
-        found.append(Point(where, shape.rows, shape.requests, shape.requests * shape.context, round(ms, 6)))
+        ms, rows = max(timing.median_s * 1e3, 1e-6), (target if where == "target" else draft)(shape.rows)
+        found.append(Point(where, rows, shape.requests, shape.requests * shape.context, round(ms, 6)))
     return sorted(found, key=lambda p: (p.part != "target", p.rows, p.requests, p.context_tokens))
 
 

@@ -1,14 +1,12 @@
 """Ragged attention over the slot cache, registered under a name that any transformers model can be set to.
 
-CPU: groups of neighbouring slots attend in one SDPA call each, grouped query heads packed as rows of their key head,
-so that neither keys nor values are copied. CUDA: flash attention's variable-length kernel over the cache as pages
-where `flash_attn` is installed, else the same SDPA calls.
+Groups of neighbouring slots attend in one SDPA call each, grouped query heads packed as rows of their key head, so that
+neither keys nor values are copied. CUDA: flash attention's variable-length kernel over the cache as pages, in half
+precision; rows of captured passes in float32 attend in one call of flex attention (`torch_kernels`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +16,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lightspec_bench.core import BenchError
 from lightspec_bench.runners.torch_cache import SlotCache
+from lightspec_bench.runners.torch_kernels import PAGE as PAGE, flash_attend, flash_kernel, flex_attend, flex_kernel
 from lightspec_bench.runners.torch_rows import Rows
 
 NAME = "lightspec_ragged"
-PAGE = 256  # flash attention pages keys in multiples of this
 _UNSUPPORTED = ("softcap", "s_aux", "position_bias")
 
 
@@ -67,12 +65,15 @@ def _attention(
 def attend(
     query: Tensor, cache: SlotCache, layer: int, rows: Rows, scaling: float | None = None, window: int | None = None
 ) -> Tensor:
-    """Attention of the rows' queries over their slots' keys: (R, heads, head_dim) -> the same shape."""
+    """Attention of the rows' queries over their slots' keys: (R, heads, head_dim) -> the same shape.
+
+    What comes out for rows of padding means nothing.
+    """
     keys, values = cache.layer(layer)
-    if query.device.type == "cuda" and (flash := _flash()) is not None and cache.capacity % PAGE == 0:
-        return _flash_attend(flash, query, keys, values, rows, scaling, window)
+    if (flash := flash_kernel(query, cache.capacity)) is not None:
+        return flash_attend(flash, query, keys, values, rows, scaling, window)
     numbers = range(len(rows.groups))
-    if query.device.type != "cpu":
+    if not rows.is_exact:
         return _by_row([_attend_group(query, keys, values, rows, n, scaling, window) for n in numbers], rows)
     real = query[: rows.first_rows[-1]]
     parts = [_attend_group(real, keys, values, rows, n, scaling, window) for n in numbers]
@@ -84,11 +85,12 @@ def attend(
 def _attend_group(
     query: Tensor, keys: Tensor, values: Tensor, rows: Rows, number: int, scaling: float | None, window: int | None
 ) -> Tensor:
-    """One group's rows, (its rows, heads, head_dim); on CUDA (R, ...), with rows of others to be ignored."""
+    """One group's rows, (its rows, heads, head_dim); (R, ...) with rows of others to be ignored where the host does
+    not know the counts."""
     group = rows.groups[number]
     size, places, repeats = group.last - group.first, group.max_count, query.shape[1] // keys.shape[2]
     whole = len(rows.groups) == 1
-    exact = query.device.type == "cpu"
+    exact = rows.is_exact
     own = query if whole or not exact else query[rows.group_rows(number)]
     key, value = (
         _seen(keys, group.first_slot, size, group.max_keys),
@@ -106,8 +108,12 @@ def _attend_group(
     else:
         packed = places_of.reshape(size, places, heads // repeats, repeats, width).transpose(1, 2)
         packed = packed.reshape(size, heads // repeats, places * repeats, width)
-    mask = None if size == places == 1 and exact and window is None else rows.mask(number, repeats, window, query.dtype)
-    out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
+    if rows.is_fixed and (flex := flex_kernel(query)) is not None:
+        out = flex_attend(flex, packed, key, value, rows, repeats, scaling, window)
+    else:
+        alone = size == places == 1 and exact and window is None
+        mask = None if alone else rows.mask(number, repeats, window, query.dtype)
+        out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
     if places > 1:
         out = out.view(size, heads // repeats, places, repeats, value.shape[-1]).transpose(1, 2)
     out = out.reshape(size * places, heads, value.shape[-1])
@@ -130,43 +136,3 @@ def _by_row(parts: list[Tensor], rows: Rows) -> Tensor:
     for group, part in zip(rows.groups[1:], parts[1:], strict=True):
         out = torch.where((rows.request >= group.first)[:, None, None], part, out)
     return out
-
-
-@functools.cache
-def _flash() -> Callable[..., Tensor] | None:
-    """flash_attn's variable-length kernel, None where it is not installed."""
-    try:
-        from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    return flash_attn_varlen_func  # type: ignore[no-any-return, unused-ignore]
-
-
-def _flash_attend(
-    flash: Callable[..., Tensor],
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    rows: Rows,
-    scaling: float | None,
-    window: int | None,
-) -> Tensor:
-    """The cache seen as pages: a slot's pages lie one after another."""
-    pages = keys.shape[1] // PAGE
-    table = (rows.slots[:, None] * pages + torch.arange(pages, device=query.device)).int()
-    zero = torch.zeros(1, dtype=torch.int32, device=query.device)
-    ends = torch.cat((zero, torch.cumsum(rows.counts, 0).int()))
-    key_ends = torch.cat((zero, torch.cumsum(rows.position[rows.last_row] + 1, 0).int()))
-    return flash(
-        query.contiguous(),
-        keys.view(-1, PAGE, *keys.shape[2:]),
-        values.view(-1, PAGE, *values.shape[2:]),
-        cu_seqlens_q=ends,
-        cu_seqlens_k=key_ends,
-        max_seqlen_q=rows.max_count,
-        max_seqlen_k=rows.max_keys,
-        softmax_scale=scaling,
-        causal=True,
-        window_size=(-1, -1) if window is None else (window - 1, 0),
-        block_table=table,
-    )

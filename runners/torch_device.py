@@ -16,6 +16,11 @@ def device_name(device: torch.device) -> str:
     return f"{_processor()}, {torch.get_num_threads()} threads"
 
 
+def named_device(name: str) -> str:
+    """`device_name` of a device by name."""
+    return device_name(torch.device(name))
+
+
 def engine_name() -> str:
     found = f"lightspec-bench torch runner, torch {torch.__version__}, transformers {version('transformers')}"
     return f"{found}, CUDA {torch.version.cuda}" if torch.version.cuda else found

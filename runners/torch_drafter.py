@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from lightspec_bench.core import Drafter, EarlyExit, IntArray
+from lightspec_bench.runners.torch_accept import best_token
+from lightspec_bench.runners.torch_clock import to_device
 from lightspec_bench.runners.torch_model import TorchModel
 
 
@@ -23,7 +25,8 @@ class FinalRows:
 
     Row `position` of a request read `token`; `next_token` is the token at `position + 1`, final as well. Of each
     request the rows are consecutive and in order, and they follow the rows of its earlier `FinalRows` without a gap.
-    `features` are the target's hidden states at `TorchDrafter.taps`, None where a drafter wants none.
+    `features` are the target's hidden states at `TorchDrafter.taps`, None where a drafter wants none. No request has
+    more than `most` of the rows, None where nobody counted.
     """
 
     slot: Tensor  # (F,) int64
@@ -31,15 +34,19 @@ class FinalRows:
     token: Tensor  # (F,) int64
     next_token: Tensor  # (F,) int64
     features: Tensor | None  # (F, T, H) in the target's dtype
+    most: int | None = None
 
     @property
     def num_rows(self) -> int:
         return len(self.slot)
 
     def take(self, index: Tensor) -> FinalRows:
-        """Some of the rows, by index or mask."""
+        """Some of the rows, by index or mask; a mask asks the device how many they are, once."""
+        index = index.nonzero().squeeze(1) if index.dtype is torch.bool else index
         features = None if self.features is None else self.features[index]
-        return FinalRows(self.slot[index], self.position[index], self.token[index], self.next_token[index], features)
+        return FinalRows(
+            self.slot[index], self.position[index], self.token[index], self.next_token[index], features, self.most
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,9 @@ class TorchDrafter(Protocol):
         whether it caught up in every step or all at once."""
 
 
+_PAST_ANY_POSITION = 1 << 32
+
+
 class Backlog:
     """Final rows that a drafter has not read yet, of any slots."""
 
@@ -130,7 +140,7 @@ class Backlog:
         rows = rows.take(wanted)
         if not rows.num_rows:
             return None
-        order = torch.argsort(rows.slot * (int(rows.position.max()) + 1) + rows.position)
+        order = torch.argsort(rows.slot * _PAST_ANY_POSITION + rows.position)
         return rows.take(order)
 
     def drop(self, slot: int) -> None:
@@ -152,12 +162,14 @@ def _concatenated(parts: list[FinalRows]) -> FinalRows:
     if len(parts) == 1:
         return parts[0]
     features = [part.features for part in parts if part.features is not None]
+    most = [part.most for part in parts if part.most is not None]
     return FinalRows(
         slot=torch.cat([part.slot for part in parts]),
         position=torch.cat([part.position for part in parts]),
         token=torch.cat([part.token for part in parts]),
         next_token=torch.cat([part.next_token for part in parts]),
         features=torch.cat(features) if features else None,
+        most=sum(most) if len(most) == len(parts) else None,
     )
 
 
@@ -168,8 +180,8 @@ class ExitState:
     """
 
     def __init__(self, rule: EarlyExit | None, depth: IntArray, device: torch.device) -> None:
-        self._rule = rule
-        self._depth = torch.as_tensor(depth, device=device)
+        self._rule, self._host_depth, self._number = rule, depth, 0
+        self._depth = to_device(depth, device)
         self._kept = self._depth.clone()
         self.drafting = self._depth > 0
         if rule is not None:
@@ -179,7 +191,7 @@ class ExitState:
 
     def after(self, number: int, confidence: Tensor, entropy: Tensor) -> None:
         """Token `number` (from 1) of every request is out, with its top probability and entropy, both (M,)."""
-        wants = self._depth >= number
+        wants, self._number = self._depth >= number, number
         if self._rule is not None:
             past = self._past(self._signal(confidence, entropy), wants)
             past = past & self.drafting & wants & (number >= self._rule.min_draft_tokens)
@@ -187,6 +199,12 @@ class ExitState:
             self._kept = torch.where(past, self._kept.clamp(max=kept), self._kept)
             self.drafting = self.drafting & ~past
         self.drafting = self.drafting & (self._depth > number)
+
+    def active(self) -> Tensor:
+        """Who drafts another token, as indices; only under a rule the device has to be asked."""
+        if self._rule is None:
+            return to_device(np.flatnonzero(self._host_depth > self._number), self.drafting.device)
+        return self.drafting.nonzero()[:, 0]
 
     def num_tokens(self) -> Tensor:
         """Draft tokens kept per request, (M,)."""
@@ -217,7 +235,8 @@ class ExitState:
 def top_token(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Most probable token, its probability and the distribution's entropy in nats, (...) each, from (..., V)."""
     log_probability = torch.log_softmax(logits.float(), dim=-1)
-    top, token = log_probability.max(dim=-1)
+    token = best_token(log_probability)
+    top = log_probability.gather(-1, token.unsqueeze(-1)).squeeze(-1)
     entropy = -(log_probability.exp() * log_probability).sum(dim=-1)
     return token, top.exp(), entropy
 

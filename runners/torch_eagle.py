@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,8 +17,12 @@ from lightspec_bench.runners.torch_drafter import (
     empty_proposal,
     top_token,
 )
-from lightspec_bench.runners.torch_head_context import HeadDrafter, rows_of_final
+from lightspec_bench.runners.torch_everywhere_heads import chains_everywhere
+from lightspec_bench.runners.torch_graphs import Graphed, graphed_rows
+from lightspec_bench.runners.torch_head_context import HeadContext, HeadDrafter, rows_of_final
 from lightspec_bench.runners.torch_head_kinds import ChainHead, ParallelHead
+from lightspec_bench.runners.torch_model import TorchModel
+from lightspec_bench.runners.torch_rows import Rows
 
 
 class EagleDrafter(HeadDrafter):
@@ -42,6 +47,27 @@ class EagleDrafter(HeadDrafter):
         self._head = _chain_head(folder, num_target_layers)
         self.taps = self._head.settings.taps
 
+    def start(self, target: TorchModel, num_slots: int, capacity: int) -> None:
+        super().start(target, num_slots, capacity)
+        head, context, newest = self._head, self._context, self._newest
+        token, features = self._like_inputs(target)
+        entries = partial(graphed_rows, graphs=target.graphs, cache=context.cache)
+        self._reading = entries(
+            f"what {self.name} reads", partial(_read, head, context, newest),
+            width=self.shape.max_draft_tokens + 1, most=num_slots * (self.shape.max_draft_tokens + 1),
+            like=(token, features),
+        )  # fmt: skip
+        self._entering = entries(
+            f"an entry of {self.name}",
+            partial(_enter, head, context),
+            width=1,
+            most=num_slots,
+            like=(newest[:0], token),
+        )
+        self._saying = Graphed(
+            f"a token of {self.name}", partial(_say, head, context), target.graphs, num_slots, [newest[:0]]
+        )
+
     @torch.no_grad()
     def draft(self, request: DraftRequest) -> Proposal:
         """Up to `depth` tokens per request, greedily; rows that became final meanwhile are read first, all at once."""
@@ -49,16 +75,16 @@ class EagleDrafter(HeadDrafter):
         exit_state = ExitState(request.early_exit, request.depth, request.slot.device)
         if request.max_depth == 0:
             return proposal
-        self._catch_up(request.slot[exit_state.drafting])
+        self._catch_up(request.slot[exit_state.active()])
         output, token = self._newest[request.slot], request.token
         for number in range(1, request.max_depth + 1):
-            drafting = exit_state.drafting.nonzero()[:, 0]
+            drafting = exit_state.active()
             if not len(drafting):
                 break
             if number > 1:
                 output = output.index_put((drafting,), self._step(request, drafting, number, output, token))
-            place, confidence, entropy = top_token(self._head.logits(output[drafting], self._context.output_rows))
-            proposal.tokens[drafting, number - 1] = self._context.token_ids[place]
+            best, confidence, entropy = self._say(output[drafting])
+            proposal.tokens[drafting, number - 1] = best
             proposal.confidence[drafting, number - 1] = confidence
             proposal.entropy[drafting, number - 1] = entropy
             token = proposal.tokens[:, number - 1]
@@ -72,21 +98,49 @@ class EagleDrafter(HeadDrafter):
         if final is None:
             return
         assert final.features is not None
-        rows = rows_of_final(final)
-        context = self._context
-        embedding = context.embedding(final.next_token)
-        feature = self._head.fuse(final.features)
-        output = self._head(feature, embedding, context.rotary[rows.position], context.attention(rows))
-        self._newest[rows.slots] = output[rows.last_row]
+        inputs = final.next_token, final.features
+        if self._can_be_fixed(final) and self._reading.takes(final.num_rows):
+            self._reading(final.slot, final.position, *inputs)
+        else:
+            _read(self._head, self._context, self._newest, rows_of_final(final), *inputs)
 
     def _step(self, request: DraftRequest, drafting: Tensor, number: int, output: Tensor, token: Tensor) -> Tensor:
         """Outputs (n, H) of the entries that hold draft token `number - 1`."""
-        context = self._context
-        rows = context.rows_of(request.slot[drafting], request.position[drafting] + (number - 2), 1)
-        embedding = context.embedding(token[drafting])
-        return self._head(  # type: ignore[no-any-return]
-            output[drafting], embedding, context.rotary[rows.position], context.attention(rows)
-        )
+        slot, position = request.slot[drafting], request.position[drafting] + (number - 2)
+        inputs = output[drafting], token[drafting]
+        if self._entering.takes(len(slot)):
+            return self._entering(slot, position, *inputs)[0]
+        return _enter(self._head, self._context, self._context.rows_of(slot, position, 1), *inputs)[0]
+
+    def _say(self, output: Tensor) -> tuple[Tensor, ...]:
+        """Of outputs (n, H): the tokens, their confidences and entropies."""
+        if self._saying.takes(len(output)):
+            return self._saying(output)
+        return _say(self._head, self._context, output)
+
+    def everywhere(self, text: Tensor, num_prompt_tokens: int, features: Tensor) -> Proposal:
+        """Proposals at every position of a text at once (`DraftsEverywhere`)."""
+        depth = self.shape.max_draft_tokens
+        return chains_everywhere(self._head, self._context, depth, text, num_prompt_tokens, features)
+
+
+def _enter(head: ChainHead, context: HeadContext, rows: Rows, feature: Tensor, token: Tensor) -> tuple[Tensor]:
+    """Outputs (R, H) of entries."""
+    rotary = context.rotary[rows.position]
+    return (head(feature, context.embedding(token), rotary, context.attention(rows)),)
+
+
+def _read(
+    head: ChainHead, context: HeadContext, newest: Tensor, rows: Rows, token: Tensor, features: Tensor
+) -> tuple[()]:
+    (output,) = _enter(head, context, rows, head.fuse(features), token)
+    rows.store_last(output, newest)
+    return ()
+
+
+def _say(head: ChainHead, context: HeadContext, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    place, confidence, entropy = top_token(head.logits(output, context.output_rows))
+    return context.token_ids[place], confidence, entropy
 
 
 def _chain_head(folder: Path, num_target_layers: int | None) -> ChainHead:

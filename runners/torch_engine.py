@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,7 +16,9 @@ from lightspec_bench.runners.torch_cache import SlotCache
 from lightspec_bench.runners.torch_clock import to_device, to_host
 from lightspec_bench.runners.torch_drafter import DraftRequest, FinalRows, TorchDrafter
 from lightspec_bench.runners.torch_fill import fill, prefix_survival
-from lightspec_bench.runners.torch_model import TorchModel
+from lightspec_bench.runners.torch_graphs import graphed_rows
+from lightspec_bench.runners.torch_kernels import paged
+from lightspec_bench.runners.torch_model import Output, TorchModel
 from lightspec_bench.runners.torch_rows import Rows, make_rows
 from lightspec_bench.runners.torch_slots import Slots
 
@@ -49,7 +52,7 @@ class Engine:
         self.width = max_draft_tokens
         self.taps = drafter.taps if drafter else ()
         self.slots = Slots(max_num_seqs, max_model_len, self.width, target.device)
-        capacity = _paged(max_model_len + self.width + 1, target.device)
+        capacity = paged(max_model_len + self.width + 1, target.device)
         self.cache = SlotCache(max_num_seqs, capacity, target.device)
         self.acceptor = Acceptor(sampling, target.device)
         self._stop = torch.tensor(sorted(stop_tokens), dtype=torch.int64, device=target.device)
@@ -59,6 +62,10 @@ class Engine:
         if drafter is not None:
             drafter.start(target, max_num_seqs, capacity)
         self._touch()
+        self._pass = graphed_rows(
+            pass_name(target), partial(_pass, target, self.cache, self.taps), target.graphs, self.cache,
+            self.width + 1, max_num_seqs * (self.width + 1), [torch.zeros(0, dtype=torch.int64, device=target.device)],
+        )  # fmt: skip
 
     def _touch(self) -> None:
         """One row through the target in the scratch slot: allocates the cache before the first request."""
@@ -102,7 +109,7 @@ class Engine:
         counts = 1 + self._num_verify(where, plan)
         rows = self._verify_rows(slots, where, counts, plan)
         tokens = self._verify_tokens(rows)
-        out = self.target.forward(tokens, rows, self.cache, None, self.taps)
+        out = self._forward(tokens, rows)
         chosen, accepted = self.acceptor.accept(
             out.logits, state.drafts[where], rows, self._draft_probability(slots, where)
         )
@@ -114,6 +121,13 @@ class Engine:
         state.most_drafts[slots] = 0
         self._final = (rows, tokens, out.features)
         return Verified(*found)
+
+    def _forward(self, tokens: Tensor, rows: Rows) -> Output:
+        """Logits and taps of all rows, padded to the next captured size where there is one."""
+        if self._pass.takes(rows.num_rows):
+            logits, *features = self._pass(rows.slot, rows.position, tokens)
+            return Output(logits, features[0] if features else None)
+        return self.target.forward(tokens, rows, self.cache, None, self.taps)
 
     def _num_verify(self, where: Tensor, plan: Plan) -> Tensor:
         state = self.slots
@@ -209,7 +223,8 @@ class Engine:
         index = torch.nonzero(final).squeeze(1)
         slot, position = rows.slot[index], rows.position[index]
         after = state.tokens[slot, position + 1]
-        return FinalRows(slot, position, tokens[index], after, None if features is None else features[index])
+        chosen = None if features is None else features[index]
+        return FinalRows(slot, position, tokens[index], after, chosen, rows.max_count)
 
     # ------------------------------------------------------------------ what the runner asks
 
@@ -233,6 +248,13 @@ class Engine:
         return state.output(slot)
 
 
-def _paged(capacity: int, device: torch.device) -> int:
-    """CUDA kernels read the cache as pages of 256 tokens."""
-    return capacity if device.type == "cpu" else -(-capacity // 256) * 256
+def pass_name(target: TorchModel) -> str:
+    """What the target's pass is called where it cannot be captured."""
+    return f"the pass of {target.name}"
+
+
+def _pass(
+    target: TorchModel, cache: SlotCache, taps: tuple[int, ...], rows: Rows, tokens: Tensor
+) -> tuple[Tensor, ...]:
+    out = target.forward(tokens, rows, cache, None, taps)
+    return (out.logits,) if out.features is None else (out.logits, out.features)

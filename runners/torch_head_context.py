@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from lightspec_bench.core import BenchError, Drafter, IntArray
-from lightspec_bench.runners.torch_attention import PAGE, attend
+from lightspec_bench.runners.torch_attention import attend
 from lightspec_bench.runners.torch_cache import SlotCache
 from lightspec_bench.runners.torch_drafter import Backlog, FinalRows
 from lightspec_bench.runners.torch_head_kinds import Head, PublishedEagle3Head
 from lightspec_bench.runners.torch_heads import Attend, rotary_table
+from lightspec_bench.runners.torch_kernels import paged
 from lightspec_bench.runners.torch_model import TorchModel
 from lightspec_bench.runners.torch_rows import Rows, make_rows
 
@@ -37,7 +38,7 @@ class HeadContext:
         head.to(device=device, dtype=dtype)
         ids: Tensor = head.draft_token_ids  # type: ignore[assignment]
         own = head.embed_tokens if isinstance(head, PublishedEagle3Head) else None
-        length = capacity + extra if device.type == "cpu" else -(-(capacity + extra) // PAGE) * PAGE
+        length = paged(capacity + extra, device)
         return cls(
             target.embedding if own is None else own,
             target.head.weight[ids].detach() if not isinstance(head, PublishedEagle3Head) else head.lm_head.weight,  # type: ignore[index]
@@ -74,6 +75,15 @@ class HeadDrafter:
         size = self._head.settings.hidden_size
         self._newest = torch.zeros(num_slots, size, dtype=target.dtype, device=target.device)
         self._backlog = Backlog()
+
+    def _like_inputs(self, target: TorchModel) -> tuple[Tensor, Tensor]:
+        """Tokens and hidden states as final rows have them, of no rows."""
+        token = torch.zeros(0, dtype=torch.int64, device=target.device)
+        return token, self._newest.new_zeros((0, len(self._head.settings.taps), target.hidden_size))
+
+    def _can_be_fixed(self, final: FinalRows) -> bool:
+        """Whether no request has more rows than a verification leaves: prompts and spells of depth 0 leave more."""
+        return final.most is not None and final.most <= self.shape.max_draft_tokens + 1
 
     def join(self, slot: int) -> None:
         self._newest[slot] = 0

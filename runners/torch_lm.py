@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from lightspec_bench.runners.torch_drafter import (
     empty_proposal,
     top_token,
 )
+from lightspec_bench.runners.torch_graphs import graphed_rows
 from lightspec_bench.runners.torch_model import TorchModel
-from lightspec_bench.runners.torch_rows import make_rows
+from lightspec_bench.runners.torch_rows import Rows, make_rows
 
 READ_AT_ONCE = 32  # rows: prompts are read when they come, a step's few rows with the next draft
 
@@ -52,6 +54,11 @@ class LmDrafter:
             )
         self._cache = SlotCache(num_slots, capacity, target.device)
         self._backlog = Backlog()
+        self._width = self.shape.max_draft_tokens + 2  # what a verification leaves, and the newest token
+        self._pass = graphed_rows(
+            f"the pass of {self.model.name}", partial(_pass, self.model, self._cache), target.graphs, self._cache,
+            self._width, num_slots * self._width, [torch.zeros(0, dtype=torch.int64, device=target.device)],
+        )  # fmt: skip
 
     def join(self, slot: int) -> None:
         self._backlog.drop(slot)
@@ -64,18 +71,19 @@ class LmDrafter:
         if rows.num_rows >= READ_AT_ONCE:
             behind = self._backlog.take(torch.unique(rows.slot))
             assert behind is not None
-            self._read(behind.slot, behind.position, behind.token, behind.slot.new_zeros(0))
+            read = make_rows(*consecutive(behind.slot, behind.position), behind.slot.device)
+            self.model.forward(behind.token, read, self._cache, behind.slot.new_zeros(0))
 
     def draft(self, request: DraftRequest) -> Proposal:
         proposal = empty_proposal(request, self.shape.max_draft_tokens)
         state = ExitState(request.early_exit, request.depth, request.slot.device)
-        active, tokens = torch.nonzero(torch.as_tensor(request.depth > 0, device=request.slot.device)).squeeze(1), None
+        active, tokens = state.active(), None
         for number in range(1, request.max_depth + 1):
             if tokens is None:
                 logits = self._first(request, active)
             else:
                 where = request.position[active] + number - 1
-                logits = self._read(request.slot[active], where, tokens[active], None)
+                logits = self._read(request.slot[active], where, tokens[active])
             top, confidence, entropy = top_token(logits)
             column = number - 1
             proposal.tokens[active, column] = top
@@ -83,7 +91,7 @@ class LmDrafter:
             proposal.entropy[active, column] = entropy
             state.after(number, proposal.confidence[:, column], proposal.entropy[:, column])
             tokens = proposal.tokens[:, column]
-            active = torch.nonzero(state.drafting).squeeze(1)
+            active = state.active()
             if not len(active):
                 break
         proposal.num_tokens.copy_(state.num_tokens())
@@ -94,16 +102,32 @@ class LmDrafter:
         slot, position, token = request.slot[active], request.position[active], request.token[active]
         behind = self._backlog.take(slot)
         if behind is None:
-            return self._read(slot, position, token, None)
+            return self._read(slot, position, token)
         slots = torch.cat((behind.slot, slot))
         order = torch.argsort(slots * self._cache.capacity + torch.cat((behind.position, position)))
         positions, tokens = torch.cat((behind.position, position))[order], torch.cat((behind.token, token))[order]
-        return self._read(slots[order], positions, tokens, None)
+        most = None if behind.most is None else behind.most + 1
+        return self._read(slots[order], positions, tokens, most, lambda: torch.argsort(order)[behind.num_rows :])
 
-    def _read(self, slot: Tensor, position: Tensor, token: Tensor, keep: Tensor | None) -> Tensor:
-        """One pass over consecutive rows of each slot; logits of each slot's last row where `keep` is None."""
+    def _read(
+        self,
+        slot: Tensor,
+        position: Tensor,
+        token: Tensor,
+        most: int | None = 1,
+        last: Callable[[], Tensor] | None = None,
+    ) -> Tensor:
+        """One pass over consecutive rows of each slot, at most `most` of one where somebody counted; logits of each
+        slot's last row, which `last` finds, all where None."""
+        if most is not None and most <= self._width and self._pass.takes(len(slot)):
+            (logits,) = self._pass(slot, position, token)
+            return logits if last is None else logits[last()]
         rows = make_rows(*consecutive(slot, position), slot.device)
-        return self.model.forward(token, rows, self._cache, rows.last_row if keep is None else keep).logits
+        return self.model.forward(token, rows, self._cache, rows.last_row).logits
+
+
+def _pass(model: TorchModel, cache: SlotCache, rows: Rows, token: Tensor) -> tuple[Tensor]:
+    return (model.forward(token, rows, cache).logits,)
 
 
 def consecutive(slot: Tensor, position: Tensor) -> tuple[IntArray, IntArray, IntArray]:

@@ -8,6 +8,11 @@ from typing import Any
 import torch
 
 
+def describe_named(device: str) -> dict[str, Any]:
+    """`describe_machine` of a device by name."""
+    return describe_machine(torch.device(device))
+
+
 def describe_machine(device: torch.device) -> dict[str, Any]:
     """JSON values: the device's name, and on a CPU the threads and the load of the machine just now."""
     if device.type == "cuda":

@@ -15,6 +15,7 @@ from lightspec_bench.core import BenchError
 from lightspec_bench.runners import torch_attention
 from lightspec_bench.runners.torch_attention import Ragged
 from lightspec_bench.runners.torch_cache import SlotCache
+from lightspec_bench.runners.torch_graphs import make_graphs
 from lightspec_bench.runners.torch_rows import Rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -32,8 +33,9 @@ class Output:
 class TorchModel:
     """Any transformers causal language model whose attention goes through transformers' attention interface.
 
-    Sets the model's attention to ours; `layers` can leave decoder layers out (see `torch_lm`). Raises `BenchError`
-    for a model whose layers are not attention or whose attention cannot be replaced.
+    Sets the model's attention to ours; `layers` can leave decoder layers out (see `torch_lm`). Engines keep passes of
+    it, and of its drafter, as `graphs` says. Raises `BenchError` for a model whose layers are not attention or whose
+    attention cannot be replaced.
     """
 
     def __init__(self, model: Any, name: str) -> None:
@@ -44,6 +46,7 @@ class TorchModel:
         torch_attention.register()
         model.config._attn_implementation = torch_attention.NAME
         self.config._attn_implementation = torch_attention.NAME
+        self.graphs = make_graphs(self.device)
         self._captured: dict[int, Tensor] = {}
         self._watched: dict[int, Any] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,8 +17,12 @@ from lightspec_bench.runners.torch_drafter import (
     empty_proposal,
     top_token,
 )
-from lightspec_bench.runners.torch_head_context import HeadDrafter, rows_of_final
+from lightspec_bench.runners.torch_everywhere_heads import blocks_everywhere
+from lightspec_bench.runners.torch_graphs import Graphed, graphed_rows
+from lightspec_bench.runners.torch_head_context import HeadContext, HeadDrafter, rows_of_final
 from lightspec_bench.runners.torch_head_kinds import ParallelHead
+from lightspec_bench.runners.torch_model import TorchModel
+from lightspec_bench.runners.torch_rows import Rows
 
 
 class ParallelDrafter(HeadDrafter):
@@ -41,6 +46,23 @@ class ParallelDrafter(HeadDrafter):
         self.shape = Drafter("parallel", block)
         self.name, self.taps, self._head = folder.name, found.settings.taps, found
 
+    def start(self, target: TorchModel, num_slots: int, capacity: int) -> None:
+        super().start(target, num_slots, capacity)
+        head, context, newest, width = self._head, self._context, self._newest, self.shape.max_draft_tokens
+        token, features = self._like_inputs(target)
+        entries = partial(graphed_rows, graphs=target.graphs, cache=context.cache)
+        self._reading = entries(
+            f"what {self.name} reads", partial(_read, head, context, newest),
+            width=width + 1, most=num_slots * (width + 1), like=(token, features),
+        )  # fmt: skip
+        self._drafting = entries(
+            f"the block of {self.name}", partial(_run_block, head, context),
+            width=width, most=num_slots * width, like=(newest[:0], token),
+        )  # fmt: skip
+        self._saying = Graphed(
+            f"a token of {self.name}", partial(_say, head, context), target.graphs, num_slots, (newest[:0], token)
+        )
+
     @torch.no_grad()
     def draft(self, request: DraftRequest) -> Proposal:
         """Up to `depth` tokens per request, greedily; rows that became final meanwhile are read first, all at once.
@@ -51,14 +73,12 @@ class ParallelDrafter(HeadDrafter):
         exit_state = ExitState(request.early_exit, request.depth, request.slot.device)
         if request.max_depth == 0:
             return proposal
-        context, drafting = self._context, exit_state.drafting.nonzero()[:, 0]
+        drafting = exit_state.active()
         self._catch_up(request.slot[drafting])
         outputs = self._block(request.slot[drafting], request.position[drafting] - 1, request.max_depth)
         token = request.token[drafting]
         for number in range(1, request.max_depth + 1):
-            logits = self._head.logits(outputs[:, number - 1], context.embedding(token), context.output_rows)
-            place, confidence, entropy = top_token(logits)
-            token = context.token_ids[place]
+            token, confidence, entropy = self._say(outputs[:, number - 1], token)
             proposal.tokens[drafting, number - 1] = token
             proposal.confidence[drafting, number - 1] = confidence
             proposal.entropy[drafting, number - 1] = entropy
@@ -72,16 +92,48 @@ class ParallelDrafter(HeadDrafter):
         if final is None:
             return
         assert final.features is not None
-        rows, context = rows_of_final(final), self._context
-        base = self._head.base(final.features, context.embedding(final.next_token))
-        context.cache.write(0, rows, *self._head.key_value(base, context.rotary[rows.position]))
-        self._newest[rows.slots] = base[rows.last_row]
+        inputs = final.next_token, final.features
+        if self._reading.takes(final.num_rows):
+            self._reading(final.slot, final.position, *inputs)
+        else:
+            _read(self._head, self._context, self._newest, rows_of_final(final), *inputs)
 
     def _block(self, slot: Tensor, start: Tensor, length: int) -> Tensor:
         """Outputs (n, length, H) of the block's slots, from the newest entry at `start` (n,) on."""
-        context = self._context
-        rows = context.rows_of(slot, start, length)
-        base = self._newest[slot].repeat_interleave(length, dim=0)
-        number = torch.arange(length, device=slot.device).repeat(len(slot))
-        output = self._head(base, number, context.rotary[rows.position], context.attention(rows))
-        return output.view(len(slot), length, -1)  # type: ignore[no-any-return]
+        place = torch.arange(length, device=slot.device)
+        inputs = self._newest[slot].repeat_interleave(length, dim=0), place.repeat(len(slot))
+        if self._drafting.takes(len(slot) * length):
+            every_slot, position = slot.repeat_interleave(length), (start[:, None] + place).flatten()
+            (output,) = self._drafting(every_slot, position, *inputs)
+        else:
+            (output,) = _run_block(self._head, self._context, self._context.rows_of(slot, start, length), *inputs)
+        return output.view(len(slot), length, -1)
+
+    def _say(self, output: Tensor, token: Tensor) -> tuple[Tensor, ...]:
+        """Of outputs (n, H) and the tokens before (n,): the tokens, their confidences and entropies."""
+        if self._saying.takes(len(output)):
+            return self._saying(output, token)
+        return _say(self._head, self._context, output, token)
+
+    def everywhere(self, text: Tensor, num_prompt_tokens: int, features: Tensor) -> Proposal:
+        """Proposals at every position of a text at once (`DraftsEverywhere`)."""
+        depth = self.shape.max_draft_tokens
+        return blocks_everywhere(self._head, self._context, depth, text, num_prompt_tokens, features)
+
+
+def _read(
+    head: ParallelHead, context: HeadContext, newest: Tensor, rows: Rows, token: Tensor, features: Tensor
+) -> tuple[()]:
+    base = head.base(features, context.embedding(token))
+    context.cache.write(0, rows, *head.key_value(base, context.rotary[rows.position]))
+    rows.store_last(base, newest)
+    return ()
+
+
+def _run_block(head: ParallelHead, context: HeadContext, rows: Rows, base: Tensor, number: Tensor) -> tuple[Tensor]:
+    return (head(base, number, context.rotary[rows.position], context.attention(rows)),)
+
+
+def _say(head: ParallelHead, context: HeadContext, output: Tensor, token: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    place, confidence, entropy = top_token(head.logits(output, context.embedding(token), context.output_rows))
+    return context.token_ids[place], confidence, entropy

@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from lightspec_bench.core import Confidence, IntArray
-from lightspec_bench.runners.torch_clock import to_device, to_host
-from lightspec_bench.runners.torch_engine import Engine
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A prompt and the target's own output for it, as token ids."""
-
-    prompt: IntArray
-    output: IntArray
-
-    @property
-    def text(self) -> IntArray:
-        return np.concatenate((self.prompt, self.output)).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Drafts:
-    """What a drafter proposed at every output position of an answer: L positions, entry 0 the placeholder.
-
-    `num_accepted[p]` is how many of its tokens the target would accept there, `confidence` and `entropy` are NaN past
-    `num_draft_tokens`.
-    """
-
-    num_accepted: IntArray  # (L,)
-    num_draft_tokens: IntArray  # (L,)
-    confidence: Confidence  # (L, D)
-    entropy: Confidence  # (L, D)
+from lightspec_bench.core import BenchError, IntArray
+from lightspec_bench.runners.drafts import Drafts, compared
+from lightspec_bench.runners.torch_clock import to_host
+from lightspec_bench.runners.torch_everywhere import DraftsEverywhere
 
 
 class Kept:
@@ -48,15 +21,6 @@ class Kept:
         self.number = torch.zeros(shape[:2], dtype=torch.int64, device=device)
         self.confidence = torch.full(shape, torch.nan, device=device)
         self.entropy = torch.full(shape, torch.nan, device=device)
-
-    def keep(self, engine: Engine, slots: IntArray) -> None:
-        """What an engine's slots have pending, at the position where each of them stands."""
-        state = engine.slots
-        where = to_device(slots, self.tokens.device)
-        place = to_device(state.lengths[slots] - state.prompt_lengths[slots], self.tokens.device)
-        self.put(
-            where, place, state.drafts[where], state.num_drafts[where], state.confidence[where], state.entropy[where]
-        )
 
     def put(
         self, where: Tensor, place: Tensor, tokens: Tensor, number: Tensor, confidence: Tensor, entropy: Tensor
@@ -71,15 +35,19 @@ class Kept:
         return compared(output, *to_host(*(part[slot, some].clone() for part in parts)))
 
 
-def compared(
-    output: IntArray, drafts: IntArray, number: IntArray, confidence: Confidence, entropy: Confidence
-) -> Drafts:
-    """Count the draft tokens (L, D) that agree with the output (L,), which the bonus token must not leave."""
-    length, width = drafts.shape
-    place = np.arange(length)[:, None] + np.arange(width)
-    drafted = np.arange(width) < number[:, None]
-    right = drafted & (place < length) & (drafts == output[np.minimum(place, length - 1)])
-    accepted = np.minimum(np.cumprod(right, axis=1).sum(axis=1), length - 1 - np.arange(length))
-    accepted[0], number[0], drafted[0] = 0, 0, False
-    blank = np.float32(np.nan)
-    return Drafts(accepted, number, np.where(drafted, confidence, blank), np.where(drafted, entropy, blank))
+def drafts_everywhere(drafter: DraftsEverywhere, text: Tensor, num_prompt_tokens: int, features: Tensor) -> Drafts:
+    """A drafter's proposals at every position of a text (n,), made at once, compared with its output."""
+    (output,) = to_host(text[num_prompt_tokens:])
+    if len(output) < 2:
+        return no_drafts(len(output), drafter.shape.max_draft_tokens)
+    made = drafter.everywhere(text, num_prompt_tokens, features)
+    parts = to_host(made.tokens, made.num_tokens, made.confidence, made.entropy)
+    return compared(output, *(np.concatenate((part[:1], part)) for part in parts))  # entry 0 is blanked there
+
+
+def no_drafts(length: int, width: int) -> Drafts:
+    """Of an output of one token, which has no position to draft at. Raises `BenchError` for one of none."""
+    if length != 1:
+        raise BenchError("an output has no tokens, expected at least 1")
+    blank = np.full((1, width), np.nan, dtype=np.float32)
+    return Drafts(np.zeros(1, np.int64), np.zeros(1, np.int64), blank, blank.copy())

@@ -8,14 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightspec_bench.core import BenchError, IntArray
+from lightspec_bench.core import IntArray
+from lightspec_bench.runners.drafts import Answer, Drafts
 from lightspec_bench.runners.torch_attention import PAGE
 from lightspec_bench.runners.torch_cache import SlotCache
 from lightspec_bench.runners.torch_clock import to_device
 from lightspec_bench.runners.torch_drafter import DraftRequest, FinalRows, TorchDrafter
 from lightspec_bench.runners.torch_engine import PREFILL_ROWS
+from lightspec_bench.runners.torch_everywhere import DraftsEverywhere, can_draft_everywhere
 from lightspec_bench.runners.torch_model import TorchModel, out_of_memory
-from lightspec_bench.runners.torch_record_drafts import Answer, Drafts, Kept
+from lightspec_bench.runners.torch_record_drafts import Kept, drafts_everywhere, no_drafts
 from lightspec_bench.runners.torch_rows import make_rows
 
 
@@ -29,6 +31,9 @@ def draft_everywhere(
     from past outputs does so as it would while serving.
     """
     longest = max((len(answer.text) for answer in answers), default=1)
+    if can_draft_everywhere(drafter):
+        yield from _at_once(target, drafter, answers, longest)
+        return
     with out_of_memory(f"drafting on {num_slots} outputs of up to {longest} tokens at once: lower the batch"):
         walk = _Walk(target, drafter, answers, num_slots)
         while True:
@@ -36,6 +41,33 @@ def draft_everywhere(
             if not len(walk.running):
                 return
             yield from walk.step()
+
+
+@torch.inference_mode()
+def _at_once(
+    target: TorchModel, drafter: DraftsEverywhere, answers: Sequence[Answer], longest: int
+) -> Iterator[tuple[int, Drafts]]:
+    """The same of a drafter that needs no walk: answer by answer, all positions of it together."""
+    with out_of_memory(f"drafting on an output of {longest} tokens: take shorter outputs"):
+        cache = SlotCache(1, longest + 1, target.device)
+        target.watch(drafter.taps)
+        drafter.start(target, 1, longest + 1)
+        for row, answer in enumerate(answers):
+            text = torch.from_numpy(answer.text).to(target.device)
+            hidden = hidden_states(target, text[: max(len(text) - 2, 1)], cache, drafter.taps)
+            yield row, drafts_everywhere(drafter, text, len(answer.prompt), hidden)
+
+
+def hidden_states(target: TorchModel, text: Tensor, cache: SlotCache, taps: tuple[int, ...]) -> Tensor:
+    """The target's hidden states at `taps` for the tokens of `text` (n,), (n, T, H), by way of the cache's slot 0."""
+    parts = []
+    for start in range(0, len(text), PREFILL_ROWS):
+        tokens = text[start : start + PREFILL_ROWS]
+        rows = make_rows(np.zeros(1, np.int64), np.array([start]), np.array([len(tokens)]), text.device)
+        out = target.forward(tokens, rows, cache, rows.last_row, taps)
+        assert out.features is not None
+        parts.append(out.features)
+    return torch.cat(parts)
 
 
 class _Walk:
@@ -72,19 +104,13 @@ class _Walk:
         done = []
         for slot in np.flatnonzero(self.row < 0).tolist():
             while self.next < len(self.answers) and len(self.answers[self.next].output) < 2:
-                done.append((self.next, self._nothing(self.answers[self.next])))
+                done.append((self.next, no_drafts(len(self.answers[self.next].output), self.width)))
                 self.next += 1
             if self.next == len(self.answers):
                 break
             self._join(slot, self.next)
             self.next += 1
         return iter(done)
-
-    def _nothing(self, answer: Answer) -> Drafts:
-        if not len(answer.output):
-            raise BenchError("an output has no tokens, expected at least 1")
-        blank = np.full((1, self.width), np.nan, dtype=np.float32)
-        return Drafts(np.zeros(1, np.int64), np.zeros(1, np.int64), blank, blank.copy())
 
     def _join(self, slot: int, row: int) -> None:
         answer = self.answers[row]
@@ -94,23 +120,12 @@ class _Walk:
         self.text[slot, : len(answer.text)] = torch.from_numpy(answer.text).to(self.text.device)
         self.tokens[slot, : size + 1] = self.text[slot, : size + 1]
         self.drafter.join(slot)
-        hidden = self._hidden_states(slot, size + len(answer.output) - 2) if self.drafter.taps else None
-        if hidden is not None:
+        hidden = None
+        if taps := self.drafter.taps:
+            hidden = hidden_states(self.target, self.text[slot, : len(answer.text) - 2], self.cache, taps)
             self._keep(slot, hidden[size:])
         position = torch.arange(size, device=self.text.device)
         self.drafter.follow(self._final_rows(torch.full_like(position, slot), position, hidden))
-
-    def _hidden_states(self, slot: int, number: int) -> Tensor:
-        """The target's hidden states at the drafter's taps for the first `number` tokens, (number, T, H)."""
-        parts = []
-        for start in range(0, number, PREFILL_ROWS):
-            count = min(PREFILL_ROWS, number - start)
-            rows = make_rows(np.zeros(1, np.int64), np.array([start]), np.array([count]), self.text.device)
-            tokens = self.text[slot, start : start + count]
-            out = self.target.forward(tokens, rows, self.cache, rows.last_row, self.drafter.taps)
-            assert out.features is not None
-            parts.append(out.features)
-        return torch.cat(parts)
 
     def _keep(self, slot: int, hidden: Tensor) -> None:
         if self.features is None:

@@ -5,16 +5,20 @@ N requests, R rows. A request's rows are consecutive, and requests ascend by slo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lightspec_bench.core import IntArray
+from lightspec_bench.runners.torch_clock import to_device
 
 # What one more attention call costs, in query-key pairs: measured at 9 heads of 64 on a CPU core.
 CALL_COST_PAIRS = 1000
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,9 @@ class Rows:
     groups: tuple[Group, ...]
     first_rows: IntArray  # (N + 1,) on the host: `first_row` and the end; bounds where the counts are bounds
     is_causal: bool  # whether rows see what their position allows, no more and no less
-    _masks: dict[object, Tensor] = field(default_factory=dict)
-    _padding: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    _flat: dict[int, Tensor] = field(default_factory=dict)
+    is_exact: bool = True  # whether the host's counts are the device's
+    is_fixed: bool = False  # whether every shape follows from the number of rows alone (`fixed_rows`)
+    _made: dict[object, Any] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -72,11 +76,15 @@ class Rows:
     def max_keys(self) -> int:
         return max(group.max_keys for group in self.groups)
 
+    def once(self, key: object, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once for all layers."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[no-any-return]
+
     def flat_index(self, capacity: int) -> Tensor:
         """Each row's place in a cache of so many tokens a slot, (R,)."""
-        if capacity not in self._flat:
-            self._flat[capacity] = self.slot * capacity + self.position
-        return self._flat[capacity]
+        return self.once(("flat", capacity), lambda: self.slot * capacity + self.position)
 
     def padded(self, width: int) -> tuple[Tensor, Tensor]:
         """Row of each request's j-th place, (N, width), repeating the last; and which places are rows."""
@@ -86,38 +94,53 @@ class Rows:
 
     def group_padding(self, number: int) -> tuple[Tensor, Tensor]:
         """Of a group: rows in its padded places, (n * max_count,); place of each of its rows, and those rows."""
-        if number not in self._padding:
-            group = self.groups[number]
-            place = torch.arange(group.max_count, device=self.slot.device)
-            counts = self.counts[group.first : group.last, None]
-            index = self.first_row[group.first : group.last, None] + torch.minimum(place, counts - 1)
-            inside = (self.request >= group.first) & (self.request < group.last)
-            here = self.request.clamp(group.first, group.last - 1)
-            offset = torch.arange(self.num_rows, device=self.slot.device) - self.first_row[here]
-            back = (here - group.first) * group.max_count + offset.clamp(0, group.max_count - 1)
-            self._padding[number] = (index.reshape(-1), torch.where(inside, back, 0))
-        return self._padding[number]
+        return self.once(("padding", number), lambda: self._padding(self.groups[number]))
+
+    def _padding(self, group: Group) -> tuple[Tensor, Tensor]:
+        place = torch.arange(group.max_count, device=self.slot.device)
+        counts = self.counts[group.first : group.last, None]
+        index = self.first_row[group.first : group.last, None] + torch.minimum(place, counts - 1)
+        if not self.is_exact:  # a request may have no rows
+            index = index.clamp(0, self.num_rows - 1)
+        inside = (self.request >= group.first) & (self.request < group.last)
+        here = self.request.clamp(group.first, group.last - 1)
+        offset = torch.arange(self.num_rows, device=self.slot.device) - self.first_row[here]
+        back = (here - group.first) * group.max_count + offset.clamp(0, group.max_count - 1)
+        return index.reshape(-1), torch.where(inside, back, 0)
 
     def group_rows(self, number: int) -> slice:
         """The rows of a group, where the host knows the counts exactly."""
         group = self.groups[number]
         return slice(int(self.first_rows[group.first]), int(self.first_rows[group.last]))
 
+    def last_keys(self) -> Tensor:
+        """Keys that each request's last row sees, (N,); 0 for requests without rows."""
+        seen = self.visible[self.last_row.clamp(0, self.num_rows - 1)]
+        return torch.where(self.counts > 0, seen, 0)
+
+    def store_last(self, values: Tensor, into: Tensor) -> None:
+        """Keep each request's last of the rows' values (R, ...) at its slot, (S, ...)."""
+        if not self.is_fixed:
+            into[self.slots] = values[self.last_row]
+            return
+        last, counts = self.last_row[: len(into)].clamp(0, self.num_rows - 1), self.counts[: len(into)]
+        has_rows = (counts > 0).view(-1, *[1] * (into.dim() - 1))
+        into.copy_(torch.where(has_rows, values[last], into))
+
     def mask(self, number: int, repeats: int, window: int | None, dtype: torch.dtype) -> Tensor:
         """Additive mask of a group's padded places over its keys, (n, 1, max_count * repeats, max_keys)."""
-        key = (number, repeats, window, dtype)
-        if key not in self._masks:
-            group = self.groups[number]
-            index, _ = self.group_padding(number)
-            keys = torch.arange(group.max_keys, device=self.slot.device)
-            seen = keys < self.visible[index][:, None]
-            if window is not None:
-                seen = seen & (keys > self.position[index][:, None] - window)
-            additive = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
-            additive = additive.repeat_interleave(repeats, dim=0)
-            shape = (group.last - group.first, 1, group.max_count * repeats, group.max_keys)
-            self._masks[key] = additive.view(shape)
-        return self._masks[key]
+        return self.once((number, repeats, window, dtype), lambda: self._mask(number, repeats, window, dtype))
+
+    def _mask(self, number: int, repeats: int, window: int | None, dtype: torch.dtype) -> Tensor:
+        group = self.groups[number]
+        index, _ = self.group_padding(number)
+        keys = torch.arange(group.max_keys, device=self.slot.device)
+        seen = keys < self.visible[index][:, None]
+        if window is not None:
+            seen = seen & (keys > self.position[index][:, None] - window)
+        additive = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+        additive = additive.repeat_interleave(repeats, dim=0)
+        return additive.view(group.last - group.first, 1, group.max_count * repeats, group.max_keys)
 
 
 def make_rows(
@@ -135,8 +158,8 @@ def make_rows(
     Where the device knows better than the host, `exact` holds starts and counts there and the host's are upper bounds
     of them. `num_rows` pads the batch with rows of `scratch_slot`. `visible` (R,) overrides how many keys a row sees.
     """
-    slot_ids = torch.as_tensor(slots, device=device)
-    start, count = exact or (torch.as_tensor(starts, device=device), torch.as_tensor(counts, device=device))
+    slot_ids = to_device(slots, device)
+    start, count = exact or (to_device(starts, device), to_device(counts, device))
     total = int(counts.sum())
     padded = (exact is not None and device.type != "cpu") or (num_rows or total) != total
     length = (num_rows or total) if padded else total
@@ -151,7 +174,34 @@ def make_rows(
     groups = group_requests(slots, starts, counts)
     seen = position + 1 if visible is None else visible
     ends_at = np.concatenate(([0], np.cumsum(counts)))
-    return Rows(slot_ids, count, first_row, request, slot, position, seen, groups, ends_at, visible is None)
+    return Rows(
+        slot_ids, count, first_row, request, slot, position, seen, groups, ends_at, visible is None, exact is None
+    )
+
+
+def fixed_rows(slot: Tensor, position: Tensor, num_slots: int, width: int, capacity: int) -> Rows:
+    """Rows of which the host knows only how many there are: `slot` and `position` (R,) live on the device.
+
+    Rows ascend by slot, with at most `width` of a slot and those of its scratch slot, `num_slots`, last. Every slot
+    is a request, most without rows; so all shapes follow from R, and nothing is copied between host and device.
+    """
+    requests, device = num_slots + 1, slot.device
+    counts = torch.zeros(requests, dtype=torch.int64, device=device).index_add_(0, slot, torch.ones_like(slot))
+    group = Group(0, requests, 0, width, capacity, False)
+    return Rows(
+        slots=torch.arange(requests, device=device),
+        counts=counts,
+        first_row=torch.cumsum(counts, 0) - counts,
+        request=slot,
+        slot=slot,
+        position=position,
+        visible=position + 1,
+        groups=(group,),
+        first_rows=np.array([0, len(slot)]),
+        is_causal=True,
+        is_exact=False,
+        is_fixed=True,
+    )
 
 
 def _padded_rows(

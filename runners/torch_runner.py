@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
-from lightspec_bench.core import BenchError, EngineConfig, IntArray, Planner, Run, Totals
+from lightspec_bench.core import BenchError, EngineConfig, Planner, Run, Totals
 from lightspec_bench.registry import name_of
 from lightspec_bench.runners.records import Recorder
+from lightspec_bench.runners.requests import Book, Request, Sending, check_requests
 from lightspec_bench.runners.torch_accept import Sampling
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_engine import Engine
 from lightspec_bench.runners.torch_model import TorchModel, out_of_memory
 from lightspec_bench.runners.torch_planning import Planning
-from lightspec_bench.runners.torch_requests import Book, Request, check_requests
 from lightspec_bench.runners.torch_session import Session
 
 
@@ -25,9 +25,8 @@ class TorchOptions:
     """How the real engine runs.
 
     `max_model_len`: tokens a slot holds, prompt and output; None: what the longest request needs. A request that
-    would grow past it ends there. `num_requests`: how many to send, from the start again where there are fewer
-    prompts; None for each once. `shuffle_seed`: send them in the simulator's order of that seed, None for their own.
-    `keep_full`: keep sending, uncounted, until the last counted request is done: there is no tail.
+    would grow past it ends there. `num_requests`, `shuffle_seed`, `keep_full`: see `Sending`.
+    `capture_ahead`: capture passes before the first step and not in the first step that needs each (`torch_graphs`).
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -38,15 +37,17 @@ class TorchOptions:
     keep_full: bool = False
     warmup_steps: int = 0
     keep_steps: bool = True
+    capture_ahead: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("num_requests", self.num_requests, 1),
-            ("max_model_len", self.max_model_len, 2),
-            ("warmup_steps", self.warmup_steps, 0),
-        ):
+        for name, value, least in (("max_model_len", self.max_model_len, 2), ("warmup_steps", self.warmup_steps, 0)):
             if value is not None and value < least:
                 raise BenchError(f"{name} is {value}, expected at least {least}")
+        _ = self.sending  # what is wrong with it is said now
+
+    @property
+    def sending(self) -> Sending:
+        return Sending(self.num_requests, self.shuffle_seed, self.keep_full)
 
 
 class TorchRunner:
@@ -84,11 +85,12 @@ class TorchRunner:
             raise BenchError(f"planner {name} uses a drafter and the runner has none")
         length = check_requests(self.requests, options.max_model_len, self.target.max_positions, self.target.name)
         drafter = self.drafter if planner.uses_drafter else None
-        book = Book(self.requests, self._order(), config.max_num_seqs, length, options.keep_full, self._num_counted)
+        book = Book.of(self.requests, options.sending, config.max_num_seqs, length)
         recorder = Recorder(config.max_draft_tokens, options.keep_steps, options.warmup_steps)
         planning = Planning(planner, name, config.max_draft_tokens, config.lag_steps)
         advice = f"running {config.max_num_seqs} requests of {length} tokens: lower concurrency or max_model_len"
         try:
+            self.target.graphs = replace(self.target.graphs, ahead=options.capture_ahead)
             with out_of_memory(advice):
                 engine = Engine(
                     self.target, drafter, config.max_num_seqs, length, options.sampling, options.stop_tokens,
@@ -102,25 +104,6 @@ class TorchRunner:
         totals = _totals(session, recorder, options.warmup_steps, config.max_draft_tokens)
         settings = {"interrupted": True} if interrupted else {}
         return Run(settings, {}, "measured", totals, book.columns(), recorder.steps())
-
-    @property
-    def _num_counted(self) -> int:
-        return (self.options.num_requests or len(self.requests)) if self.requests else 0
-
-    def _order(self) -> IntArray:
-        """Rows of the requests in the order they are sent: those that count, and as many rounds more as keep the
-        slots full, each in an order of its own as the simulator's are."""
-        number = len(self.requests)
-        if not number:
-            return np.zeros(0, dtype=np.int64)
-        wanted, seed = self._num_counted, self.options.shuffle_seed
-        more = 4 * self.config.max_num_seqs if self.options.keep_full else 0
-        rounds = range(-(-(wanted + more) // number))
-        if seed is None:
-            order = np.tile(np.arange(number), len(rounds))
-        else:
-            order = np.concatenate([np.random.default_rng([seed, r]).permutation(number) for r in rounds])
-        return order if more else order[:wanted]
 
 
 def _run(session: Session) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 from lightspec_bench.core import Drafter, EngineConfig, FloatArray, Planner
 from lightspec_bench.latency import HostCost, LinearLatency
 from lightspec_bench.latency_curves import AffineCurve
+from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_model import TorchModel
-from lightspec_bench.runners.torch_requests import Request
 from lightspec_bench.runners.torch_runner import TorchOptions, TorchRunner
 
 PROMPT_TOKENS = 32

@@ -9,10 +9,10 @@ import numpy as np
 
 from lightspec_bench.core import Batch, BoolArray, Confidence, EngineConfig, IntArray, Plan, Planner, Step
 from lightspec_bench.runners.records import Recorder
+from lightspec_bench.runners.requests import Book
 from lightspec_bench.runners.torch_clock import Clock
 from lightspec_bench.runners.torch_engine import Engine, Verified
 from lightspec_bench.runners.torch_planning import Planned, Planning
-from lightspec_bench.runners.torch_requests import Book
 
 
 class Session:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lightspec_bench.core import IntArray
+from lightspec_bench.runners.torch_clock import to_device
 
 
 class Slots:
@@ -36,12 +37,12 @@ class Slots:
         sizes = np.array([len(prompt) for prompt in prompts])
         self.lengths[slots] = self.prompt_lengths[slots] = sizes
         self.most_drafts[slots] = 0
-        where = torch.from_numpy(slots).to(self.device)
-        self.length[where] = torch.from_numpy(sizes).to(self.device)
-        self.limit[where] = torch.from_numpy(limits).to(self.device)
+        where = to_device(slots, self.device)
+        self.length[where] = to_device(sizes, self.device)
+        self.limit[where] = to_device(limits, self.device)
         self.num_drafts[where] = 0
         for slot, prompt in zip(slots, prompts, strict=True):
-            self.tokens[int(slot), : len(prompt)] = torch.from_numpy(prompt).to(self.device)
+            self.tokens[int(slot), : len(prompt)] = to_device(prompt, self.device)
 
     def append(self, where: Tensor, tokens: Tensor, number: Tensor) -> None:
         """Write the first `number` (N,) of `tokens` (N, W) behind what these slots have."""

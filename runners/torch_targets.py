@@ -7,6 +7,7 @@ from typing import Any
 
 from lightspec_bench.core import BenchError
 from lightspec_bench.registry import did_you_mean
+from lightspec_bench.runners.torch_graphs import make_graphs
 from lightspec_bench.runners.torch_model import TorchModel, load_model, random_model
 from lightspec_bench.runners.torch_smollm2 import NAME, get_smollm2
 
@@ -54,12 +55,19 @@ def title(name: str) -> str:
     return Path(name).resolve().name if Path(name).exists() else name
 
 
-def load_target(name: str, dtype: str = "float32", device: str = "cpu") -> TorchModel:
+def load_target(name: str, dtype: str = "float32", device: str = "cpu", graph_sizes: str | None = None) -> TorchModel:
     """A target by name. Raises `BenchError` in one sentence where it cannot be loaded."""
-    return load_model(target_place(name), dtype, device)
+    return _at_sizes(load_model(target_place(name), dtype, device), graph_sizes)
 
 
-def dummy_target(architecture: str, dtype: str = "bfloat16", device: str = "cpu", seed: int = 0) -> TorchModel:
+def _at_sizes(model: TorchModel, graph_sizes: str | None) -> TorchModel:
+    model.graphs = make_graphs(model.device, graph_sizes)
+    return model
+
+
+def dummy_target(
+    architecture: str, dtype: str = "bfloat16", device: str = "cpu", seed: int = 0, graph_sizes: str | None = None
+) -> TorchModel:
     """A published shape with random weights: a pass takes as long as the real one's, what comes out means nothing."""
     from transformers import AutoConfig
 
@@ -70,4 +78,4 @@ def dummy_target(architecture: str, dtype: str = "bfloat16", device: str = "cpu"
     config = AutoConfig.for_model(
         **shape, rope_parameters=rope, bos_token_id=None, eos_token_id=None, pad_token_id=0, use_cache=False
     )
-    return random_model(config, architecture, dtype, device, seed)
+    return _at_sizes(random_model(config, architecture, dtype, device, seed), graph_sizes)

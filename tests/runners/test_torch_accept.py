@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from lightspec_bench.core import BenchError
+from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.torch_accept import Acceptor, Sampling
 from lightspec_bench.runners.torch_lm import LmDrafter
-from lightspec_bench.runners.torch_requests import Request
 from lightspec_bench.runners.torch_rows import make_rows
 from tests.runners.torch_support import Fixed, plain, runner, tiny_model
 

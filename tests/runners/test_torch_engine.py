@@ -13,11 +13,11 @@ import torch
 from lightspec_bench.core import Batch, BenchError, ConfidenceAge, Plan, PlanError
 from lightspec_bench.planners.none import NoSpeculation
 from lightspec_bench.planners.static import Static
+from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_lm import LmDrafter, without_layers
 from lightspec_bench.runners.torch_model import TorchModel, random_model
 from lightspec_bench.runners.torch_ngram import NgramDrafter
-from lightspec_bench.runners.torch_requests import Request
 from lightspec_bench.runners.torch_suffix import SuffixDrafter
 from tests.runners.torch_support import (
     Adversary,

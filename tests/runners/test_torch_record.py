@@ -12,18 +12,20 @@ import pytest
 
 from lightspec_bench.core import BenchError, EngineConfig, Run, TraceInfo
 from lightspec_bench.planners.static import Static
-from lightspec_bench.recording import Recording, Store, record_requests
+from lightspec_bench.recording_work import Recording, Store, record_requests
+from lightspec_bench.runners import torch_everywhere
+from lightspec_bench.runners.drafts import Answer
 from lightspec_bench.runners.load import Load
+from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.simulated import SimulatedRunner
 from lightspec_bench.runners.torch_checkpoints import save_head
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_drafters import drafter_names, make_drafter
 from lightspec_bench.runners.torch_model import TorchModel
 from lightspec_bench.runners.torch_record import greedy_outputs
-from lightspec_bench.runners.torch_record_drafts import Answer
 from lightspec_bench.runners.torch_record_walk import draft_everywhere
-from lightspec_bench.runners.torch_requests import Request
 from lightspec_bench.runners.torch_runner import TorchOptions, TorchRunner
+from lightspec_bench.runners.torch_source import TorchSource
 from lightspec_bench.runners.torch_targets import dummy_target, target_place, title
 from lightspec_bench.traces.prompts_requests import PromptRequest
 from tests.runners import torch_tiny
@@ -56,7 +58,9 @@ def recorded(
     target: TorchModel, drafter: TorchDrafter, folder: Path, resume: bool = False, batch: int = CONCURRENCY
 ) -> Recording:
     store = Store(folder / "t.parquet", None, resume, {"target": "tiny", "drafter": drafter.name})
-    return record_requests(target, drafter, prompts(), MAX_TOKENS, batch, (2,), trace_info(drafter), store, quiet)
+    return record_requests(
+        TorchSource(target, drafter, (2,)), prompts(), MAX_TOKENS, batch, trace_info(drafter), store, quiet
+    )
 
 
 SPECS = ["ngram:max_n=3", "layer-skip:first=1,last=1", "eagle", "parallel"]
@@ -100,7 +104,7 @@ def test_confidences_are_those_of_a_real_run(tmp_path: Path) -> None:
     for row in range(8):
         some = slice(trace.offsets[row], trace.offsets[row + 1])
         assert np.array_equal(trace.num_accepted[some], alone[row].num_accepted)
-        np.testing.assert_allclose(trace.confidence[some], alone[row].confidence, atol=1e-5)
+        np.testing.assert_allclose(trace.confidence[some], alone[row].confidence, atol=6e-4)  # kept to 3 decimals
 
 
 def answer(target: TorchModel, row: int) -> Answer:
@@ -109,19 +113,19 @@ def answer(target: TorchModel, row: int) -> Answer:
 
 
 class Interrupting:
-    """A drafter that is stopped by Ctrl-C once `most` requests have joined."""
+    """A drafter that is stopped by Ctrl-C once it has drafted for `most` outputs."""
 
     def __init__(self, drafter: TorchDrafter, most: int) -> None:
         self._drafter, self._left = drafter, most
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._drafter, name)
 
-    def join(self, slot: int) -> None:
+    def everywhere(self, *text: Any) -> Any:
         if not self._left:
             raise KeyboardInterrupt
         self._left -= 1
-        self._drafter.join(slot)
+        return self._drafter.everywhere(*text)  # type: ignore[attr-defined]
 
 
 def test_an_interrupted_recording_loses_no_finished_prompt(tmp_path: Path) -> None:
@@ -135,7 +139,7 @@ def test_an_interrupted_recording_loses_no_finished_prompt(tmp_path: Path) -> No
         recorded(target, stopped, tmp_path, batch=2)
     kept = tmp_path / "t.parquet.drafts"
     num_kept = len(kept.read_text().splitlines()) - 1
-    assert num_kept >= 3
+    assert num_kept == 5
     kept.write_text(kept.read_text() + '{"row": 7, "num_acc')  # as a machine that lost its power would leave it
     with pytest.raises(BenchError, match=r"t\.parquet\.outputs holds \d finished pieces .* expected --resume to go on"):
         recorded(target, drafter, tmp_path, batch=2)
@@ -143,7 +147,7 @@ def test_an_interrupted_recording_loses_no_finished_prompt(tmp_path: Path) -> No
     assert resumed.num_positions == whole.trace.num_output_tokens[_rows_missing(kept, num_kept)].sum()
     for name in ("request_id", "num_output_tokens", "repeats_from", "num_accepted"):
         assert np.array_equal(getattr(resumed.trace, name), getattr(whole.trace, name))
-    np.testing.assert_allclose(resumed.trace.confidence, whole.trace.confidence, atol=1e-5)
+    np.testing.assert_allclose(resumed.trace.confidence, whole.trace.confidence, atol=1.1e-3)
 
 
 def _rows_missing(path: Path, num_kept: int) -> list[int]:
@@ -157,7 +161,7 @@ def test_outputs_of_another_recording_are_not_mixed_in(tmp_path: Path) -> None:
     recorded(target, drafter, tmp_path)
     store = Store(tmp_path / "t.parquet", None, True, {"target": "tiny", "drafter": drafter.name})
     with pytest.raises(BenchError, match="was begun with max_tokens 30, expected 29"):
-        record_requests(target, drafter, prompts(), 29, 2, (2,), trace_info(drafter), store, quiet)
+        record_requests(TorchSource(target, drafter, (2,)), prompts(), 29, 2, trace_info(drafter), store, quiet)
 
 
 def test_an_output_of_one_token_has_no_position_to_draft_at(tmp_path: Path) -> None:
@@ -169,6 +173,35 @@ def test_an_output_of_one_token_has_no_position_to_draft_at(tmp_path: Path) -> N
     assert found[1].num_accepted.tolist() == [0, 0]  # the only token left is the bonus token
     assert found[1].num_draft_tokens.tolist() == [0, DEPTH]
     assert dict(draft_everywhere(target, drafter, [], 2)) == {}
+
+
+class Walking:
+    """A drafter that is asked position by position."""
+
+    everywhere = None
+
+    def __init__(self, drafter: TorchDrafter) -> None:
+        self._drafter = drafter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drafter, name)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "parallel"])
+def test_all_positions_at_once_are_drafted_as_one_by_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = torch_tiny.target()
+    drafter = drafter_of(kind, target, tmp_path)
+    answers = [answer(target, row) for row in range(3)]
+    walking: Any = Walking(drafter)
+    walked = dict(draft_everywhere(target, walking, answers, 2))
+    monkeypatch.setattr(torch_everywhere, "BLOCK", 7)
+    for row, found in draft_everywhere(target, drafter, answers, 2):
+        assert found.num_accepted.tolist() == walked[row].num_accepted.tolist()
+        assert found.num_draft_tokens.tolist() == walked[row].num_draft_tokens.tolist()
+        np.testing.assert_allclose(found.confidence, walked[row].confidence, atol=1e-5)
+        np.testing.assert_allclose(found.entropy, walked[row].entropy, atol=1e-4)
 
 
 def test_specs_that_make_no_drafter_say_why() -> None:

@@ -14,12 +14,17 @@ TEMPLATE = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
 
 def save_checkpoint(folder: Path, seed: int = 0) -> Path:
     """Weights in float32, at most 256 positions; some outputs repeat themselves, so lookups find something."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
     model: Any = tiny_model(seed=seed).model
     model.config._attn_implementation = "sdpa"
     model.save_pretrained(folder)
+    return save_tokenizer(folder)
+
+
+def save_tokenizer(folder: Path) -> Path:
+    """A tokenizer of whole words beside a model."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
     words = Tokenizer(models.WordLevel({"<unk>": 0, **{word: i for i, word in enumerate(WORDS, start=1)}}, "<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")

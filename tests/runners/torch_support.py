@@ -11,9 +11,9 @@ import torch
 from transformers import LlamaConfig, Qwen3Config
 
 from lightspec_bench.core import Batch, ConfidenceAge, Drafter, EarlyExit, EngineConfig, Plan, Run, Step
+from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_model import TorchModel, random_model
-from lightspec_bench.runners.torch_requests import Request
 from lightspec_bench.runners.torch_runner import TorchOptions, TorchRunner
 from tests.support import RoundLatency
 
