@@ -9,13 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from lightspec_bench import __version__
+from lightspec_bench.cli_compare import compare
+from lightspec_bench.cli_latency import app as latency_app
 from lightspec_bench.cli_models import app as models_app
 from lightspec_bench.cli_planners import app as planners_app
 from lightspec_bench.cli_profile import profile
 from lightspec_bench.cli_prompts import app as prompts_app
 from lightspec_bench.cli_record import record
+from lightspec_bench.cli_replay import replay
+from lightspec_bench.cli_report import report
 from lightspec_bench.cli_traces import app as traces_app
 from lightspec_bench.cli_train import train_drafter
+from lightspec_bench.cli_tune import tune
 
 app = typer.Typer(
     name="lightspec-bench",
@@ -29,6 +34,7 @@ app = typer.Typer(
 app.add_typer(planners_app, name="planners")
 app.add_typer(traces_app, name="traces")
 app.add_typer(prompts_app, name="prompts")
+app.add_typer(latency_app, name="latency")
 app.add_typer(models_app, name="models")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")]
@@ -49,7 +55,8 @@ def _options(
     pass
 
 
-_REAL: Any = {"rich_help_panel": "Measured runs (--runner torch)"}
+_SCALE: Any = {"rich_help_panel": "Many cells (docs/scale.md)"}
+_REAL: Any = {"rich_help_panel": "Measured runs (--runner torch or vllm)"}
 
 
 @app.command()
@@ -63,14 +70,31 @@ def run(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; every core by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out: finished cells are kept.")] = False,
     all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, and every table.")] = False,
+    executor: Annotated[
+        str, typer.Option("--executor", help="process: cores of this machine; ray: a cluster.", **_SCALE)
+    ] = "process",
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", help="Of a Ray cluster; a local one is started by default.", **_SCALE)
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", help="bayes, grid or random: planners' options, in the suite's ranges.", **_SCALE),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", min=1, help="Per searched planner, for bayes and random; 40.", **_SCALE)
+    ] = None,
     runner: Annotated[
-        str | None, typer.Option("--runner", help="simulated or torch; what the suite says by default.")
+        str | None, typer.Option("--runner", help="simulated, torch or vllm; what the suite says by default.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="smollm2, a checkpoint folder or a hub name.", **_REAL)
+        str | None,
+        typer.Option("--target", "--model", "-t", help="smollm2, a checkpoint folder or a hub name.", **_REAL),
     ] = None,
     drafter: Annotated[
-        str | None, typer.Option("--drafter", "-d", help="As for `record`: ngram, suffix, eagle:FOLDER, ...", **_REAL)
+        str | None,
+        typer.Option(
+            "--drafter", "-d", help="As for `record`: ngram, suffix, eagle:FOLDER, ...; vllm also takes JSON.", **_REAL
+        ),
     ] = None,
     prompts: Annotated[
         str | None, typer.Option("--prompts", help="A short name, a file, a folder or OWNER/NAME.", **_REAL)
@@ -113,12 +137,22 @@ def run(
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:N.", **_REAL)] = None,
     sync: Annotated[
-        bool | None, typer.Option("--sync/--lag", help="Plan before each step, or one step ahead (default).", **_REAL)
+        bool | None,
+        typer.Option("--sync/--lag", help="Plan before each step (vllm's default), or one ahead (torch's).", **_REAL),
+    ] = None,
+    graph_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--graph-sizes", help="As for `record`: row counts captured as CUDA graphs, or none; torch only.", **_REAL
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="Further arguments of vLLM's engine, as a JSON object.", **_REAL)
     ] = None,
     json_output: Json = False,
 ) -> None:
     """Run a suite: planners x traces x latency models x concurrencies, simulated; or planners x concurrencies on real
-    models, measured (`--runner torch`).
+    models, measured (`--runner torch` or `vllm`).
 
     Writes tables, pictures and report.html to the results folder. Exit code 1 when a planner failed in a cell.
 
@@ -130,7 +164,13 @@ def run(
 
     - `lightspec-bench run my-suite.yaml --out runs/mine --resume`
 
+    - `lightspec-bench run my-suite.yaml --executor ray --ray-address auto`
+
+    - `lightspec-bench run my-ranges.yaml --search bayes --trials 60`
+
     - `lightspec-bench run --runner torch --drafter ngram --prompts humaneval -n 8 -c 1,8 -p lightspec --repeats 3`
+
+    - `lightspec-bench run --runner vllm --drafter ngram --prompts humaneval -n 8 -c 1,8,32 -p lightspec`
     """
     from lightspec_bench.cli_measure import (
         asked_suite,
@@ -139,16 +179,19 @@ def run(
         never_measured,
         only_simulated,
     )
-    from lightspec_bench.cli_run import run_command
+    from lightspec_bench.cli_run import Place, run_command
+    from lightspec_bench.cli_search import search_command
 
     suite = "quick" if quick and suite == "default" else suite
     what = {
         "target": target, "drafter": drafter, "prompts": prompts, "num_prompts": num_prompts, "max_tokens": max_tokens,
         "max_draft_tokens": max_draft_tokens, "max_static": max_static, "dtype": dtype, "device": device,
-        "latency": latency,
+        "latency": latency, "engine": engine, "graph_sizes": graph_sizes,
     }  # fmt: skip
     if is_measured(suite, runner):
-        never_measured({"jobs": jobs, "quick": quick or None})
+        what["runner"] = runner
+        elsewhere = {"ray-address": ray_address, "executor": None if executor == "process" else executor}
+        never_measured({"jobs": jobs, "quick": quick or None, "search": search, "trials": trials, **elsewhere})
         lag_steps = None if sync is None else int(not sync)
         conditions = {"num_requests": num_requests, "lag_steps": lag_steps}
         name = None if suite in ("default", "quick") else suite
@@ -156,12 +199,15 @@ def run(
         raise typer.Exit(measure_command(asked, out, resume, all_static, json_output))
     given = what | {"concurrency": concurrency, "planner": planner, "num_requests": num_requests, "static": static}
     only_simulated(given | {"repeats": repeats, "sync": sync})
-    raise typer.Exit(run_command(suite, out, seed, jobs, resume, all_static, json_output))
+    place = Place(executor, ray_address, jobs)
+    if search or trials:
+        raise typer.Exit(search_command(suite, search, trials, out, seed, place, resume, json_output))
+    raise typer.Exit(run_command(suite, out, seed, place, resume, all_static, json_output))
 
 
 @app.command()
 def validate(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of `run --runner torch`.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of `run --runner torch` or `vllm`.")],
     trace: Annotated[
         str | None, typer.Option("--trace", help="A trace of the same prompts; recorded now by default.")
     ] = None,
@@ -187,79 +233,13 @@ def validate(
     validate_command(folder, trace, latency, json_output)
 
 
-@app.command()
-def replay(
-    trace: Annotated[str, typer.Argument(help="A shipped trace or a Parquet file, with options: NAME:category=gsm8k.")],
-    planner: Annotated[list[str], typer.Option("--planner", "-p", help="NAME[:key=value,...]; repeat to compare.")],
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Requests running at once.")] = 64,
-    latency: Annotated[str, typer.Option("--latency", "-l", help="A shipped latency model or a CSV file.")] = (
-        "h200-qwen3-14b"
-    ),
-    arrivals: Annotated[str, typer.Option(help="closed, poisson, gamma or trace.")] = "closed",
-    rate: Annotated[float | None, typer.Option(help="Requests per second, for poisson and gamma.")] = None,
-    cv: Annotated[float, typer.Option(help="Coefficient of variation of gamma arrivals.")] = 1.0,
-    num_requests: Annotated[int | None, typer.Option(min=1, help="Requests to run; the trace's by default.")] = None,
-    prefill: Annotated[str, typer.Option(help="off, separate or chunked.")] = "off",
-    chunk_tokens: Annotated[int, typer.Option(min=1, help="Rows of a step with chunked prefill.")] = 2048,
-    lag_steps: Annotated[int, typer.Option(min=0, max=1, help="0: synchronous engine; 1: overlapped.")] = 1,
-    catch_up: Annotated[str, typer.Option(help="A drafter follows at depth 0 each_step or on_resume.")] = "each_step",
-    planner_time: Annotated[str, typer.Option(help="measured: exposed planner time counts; off: it does not.")] = (
-        "measured"
-    ),
-    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps left out of the figures.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Order of the requests.")] = 0,
-    static: Annotated[
-        bool, typer.Option("--static/--no-static", help="Also run every static K, to find the best in hindsight.")
-    ] = True,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; every core by default.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also save the runs and a report here.")] = None,
-    json_output: Json = False,
-) -> None:
-    """Replay one trace under one planner, or a few, beside no speculation and the best static K.
-
-    Examples:
-
-    - `lightspec-bench replay smollm2-135m-eagle --planner lightspec-reference --concurrency 64`
-
-    - `lightspec-bench replay my.parquet -p static:k=3 -p dspark --prefill chunked --arrivals poisson --rate 20`
-    """
-    from lightspec_bench.cli_run import replay_command, replay_suite
-    from lightspec_bench.suite import Conditions
-
-    conditions = Conditions(
-        arrivals=arrivals,
-        rate=rate,
-        cv=cv,
-        num_requests=num_requests,
-        lag_steps=lag_steps,
-        prefill=prefill,
-        chunk_tokens=chunk_tokens,
-        catch_up=catch_up,
-        planner_time=planner_time,
-        warmup_steps=warmup_steps,
-    )
-    suite = replay_suite(trace, planner, concurrency, latency, conditions, seed, static)
-    replay_command(suite, out, jobs, json_output)
-
-
-@app.command()
-def report(
-    folder: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results folders of `run` or `replay --out`.")],
-    all_static: Annotated[bool, typer.Option("--all-static", help="Show every static K, and every table.")] = False,
-    json_output: Json = False,
-) -> None:
-    """Make the tables, pictures and report.html of finished runs again, each in its own folder.
-
-    Example: `lightspec-bench report runs/2026-11-29T12-00-00`
-    """
-    from lightspec_bench.cli_run import report_command
-
-    report_command(folder, all_static, json_output)
-
-
+app.command()(replay)
+app.command()(report)
+app.command()(compare)
 app.command()(record)
 app.command()(profile)
 app.command("train-drafter")(train_drafter)
+app.command()(tune)
 
 
 def main(argv: list[str] | None = None) -> Any:

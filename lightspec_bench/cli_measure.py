@@ -1,10 +1,11 @@
-"""What `run --runner torch` and `validate` do: real models run, and the simulator held against them."""
+"""What `run --runner torch` or `vllm` and `validate` do: real models run, and the simulator held against them."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 
 from lightspec_bench.cli_run import progress_bar, show_results
 from lightspec_bench.core import BenchError
-from lightspec_bench.measured import Measured
-from lightspec_bench.suite import REAL, Conditions, Suite, check_suite, measured_suite, read_suite
+from lightspec_bench.measured import MEASURING, Measured
+from lightspec_bench.suite import STOCK, Suite, check_suite, measured_suite, read_suite
 
 DEFAULT_PLANNERS = ("lightspec", "lightspec-reference", "dspark")
 
@@ -33,26 +34,29 @@ def asked_suite(
     `changes` are fields of `Measured` and `conditions` of `Conditions`; None leaves the file's or the default.
     """
     changes, conditions = ({k: v for k, v in each.items() if v is not None} for each in (changes, conditions))
+    runner = changes.get("runner", "torch")
     if suite_name is None:
         for name in ("drafter", "prompts"):
             if name not in changes:
-                raise BenchError(f"--runner torch needs --{name}, or a suite that names one")
+                raise BenchError(f"--runner {runner} needs --{name}, or a suite that names one")
         found = measured_suite(Measured(**({"target": "smollm2"} | changes)), (1, 8), DEFAULT_PLANNERS)
     else:
         found = read_suite(suite_name)
         if found.measured is None:
-            raise BenchError(f"{suite_name}: is a simulated suite, expected one with runner: torch")
+            raise BenchError(f"{suite_name}: is a simulated suite, expected one with runner: {runner}")
+        if changes.setdefault("runner", found.measured.runner) != found.measured.runner:
+            raise BenchError(f"{suite_name}: is a suite for runner {found.measured.runner}, expected --runner with it")
     assert found.measured is not None
     made = measured_suite(
         replace(found.measured, **changes),
         _numbers(concurrencies) if concurrencies else found.concurrencies,
-        tuple(dict.fromkeys(planners)) if planners else found.planners,
+        tuple(dict.fromkeys(planners)) if planners else tuple(p for p in found.planners if p not in STOCK),
         _seeds(repeats, seeds) or found.seeds,
-        replace(found.conditions if suite_name else Conditions(**REAL), **conditions),
+        replace(found.conditions, **conditions),
         found.every_static if statics is None else statics,
         found.name,
     )
-    check_suite(made, suite_name or "--runner torch")
+    check_suite(made, suite_name or f"--runner {runner}")
     return made
 
 
@@ -67,7 +71,8 @@ def only_simulated(given: dict[str, Any]) -> None:
     """Raise where an option of measured runs is given to a simulated one."""
     for name, value in given.items():
         if value is not None:
-            raise BenchError(f"--{name.replace('_', '-')} is for measured runs, expected --runner torch with it")
+            option = name.replace("_", "-")
+            raise BenchError(f"--{option} is for measured runs, expected --runner torch or vllm with it")
 
 
 def never_measured(given: dict[str, Any]) -> None:
@@ -86,33 +91,34 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def is_measured(suite_name: str, runner: str | None) -> bool:
     """Whether a suite is for real models: as asked, else as its file says."""
-    if runner not in (None, "simulated", "torch"):
-        raise BenchError(f"--runner is {runner!r}, expected simulated or torch")
-    return runner == "torch" or (runner is None and Path(suite_name).is_file() and _says_torch(suite_name))
+    if runner not in (None, "simulated", *MEASURING):
+        raise BenchError(f"--runner is {runner!r}, expected simulated, {' or '.join(MEASURING)}")
+    return runner in MEASURING or (runner is None and Path(suite_name).is_file() and _says_so(suite_name))
 
 
-def _says_torch(suite_name: str) -> bool:
+def _says_so(suite_name: str) -> bool:
     from lightspec_bench.settings import read_yaml
 
     document = read_yaml(Path(suite_name))
-    return isinstance(document, dict) and document.get("runner") == "torch"
+    return isinstance(document, dict) and document.get("runner") in MEASURING
 
 
 def measure_command(suite: Suite, out: Path | None, resume: bool, all_static: bool, json_output: bool) -> int:
     """Run a measured suite and report it; 1 when a planner failed in a cell, else 0."""
-    from lightspec_bench.measure import fitted_to, open_bench, run_measured
-    from lightspec_bench.measure_latency import served_latency, warm_up
+    from lightspec_bench.bench import open_bench
+    from lightspec_bench.measure import check_outputs, fitted_to, run_measured
+    from lightspec_bench.measure_latency import served_latencies, warm_up
     from lightspec_bench.results import make_results
 
     if resume and out is None:
         raise BenchError("--resume needs --out, the folder to go on with")
     folder = out or Path("runs") / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     assert suite.measured is not None
-    bench = open_bench(suite.measured)
+    bench = open_bench(suite.measured, max(suite.concurrencies), suite.conditions.lag_steps)
     suite = fitted_to(suite, bench)
     for note in bench.notes:
         print(note, file=sys.stderr)
-    with progress_bar() as progress:
+    with closing(bench.engine), progress_bar() as progress:
         try:
             outcomes = run_measured(
                 suite,
@@ -121,8 +127,9 @@ def measure_command(suite: Suite, out: Path | None, resume: bool, all_static: bo
                 resume=resume,
                 progress=progress,
                 warm_up=warm_up,
-                make_latency=lambda bench, number: served_latency(bench, number, folder),
+                make_latencies=lambda bench, numbers: served_latencies(bench, numbers, folder),
             )
+            check_outputs(suite, bench, folder)
         except KeyboardInterrupt:
             print(f"interrupted; finished cells are kept, go on with --out {folder} --resume", file=sys.stderr)
             raise
@@ -176,20 +183,17 @@ def _number(value: float) -> float | None:
 
 def _record(suite: Suite, path: Path) -> str:
     """The trace of a measured run's own prompts, recorded with its own target and drafter."""
-    from lightspec_bench.measure import needs_torch
+    from lightspec_bench.bench import needs_torch, prompt_choice
     from lightspec_bench.progress import Bars
 
     what = suite.measured
     assert what is not None
-    with needs_torch("recording a trace"):
-        from lightspec_bench.recording import PromptChoice, RecordJob, record
-    choice = PromptChoice(
-        (what.prompts,), what.num_prompts, 0, what.chat_template, max_prompt_tokens=what.max_prompt_tokens
-    )
+    with needs_torch("recording a trace", what.runner):
+        from lightspec_bench.recording import RecordJob, record
     job = RecordJob(
         what.target,
         what.drafter,
-        choice,
+        prompt_choice(what),
         path,
         what.max_tokens,
         what.max_draft_tokens,
@@ -197,6 +201,8 @@ def _record(suite: Suite, path: Path) -> str:
         what.device,
         max(suite.concurrencies),
         resume=True,
+        runner=what.runner,
+        engine=what.engine,
     )
     with Bars() as bars:
         record(job, bars.report)

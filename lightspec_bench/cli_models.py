@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer(
-    help="Get a real model without a hub, and list the draft heads that ship.",
+    help="Get a real model without a hub, list the draft heads that ship, and export them for vLLM.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -41,6 +41,32 @@ def get(
 
     folder = get_smollm2(cache)
     print(json.dumps({"model": "smollm2", "folder": str(folder)}) if json_output else folder)
+
+
+@app.command()
+def export(
+    head: Annotated[str, typer.Argument(help="A shipped chain head's name, or the folder of a trained one.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Checkpoint folder of the head's target; SmolLM2 by default.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Write a trained chain head as a folder that vLLM loads as `"method": "eagle3"`, where this package is installed.
+
+    Example: `lightspec-bench models export smollm2-135m-eagle -o eagle-for-vllm`
+    """
+    import json
+
+    from lightspec_bench.errors import BenchError
+    from lightspec_bench.runners.torch_smollm2 import smollm2_folder
+    from lightspec_bench.runners.vllm_eagle_layout import export_head
+
+    source = target or smollm2_folder()
+    if not (source / "config.json").is_file():
+        raise BenchError(f"{source}: no checkpoint there, expected one; `models get smollm2` makes SmolLM2's")
+    folder = export_head(head, source, out)
+    print(json.dumps({"head": head, "folder": str(folder)}) if json_output else folder)
 
 
 @app.command("list")

@@ -17,6 +17,38 @@ DrafterSpec = Annotated[
         "shipped head.",
     ),
 ]
+GraphSizes = Annotated[
+    str | None,
+    typer.Option(
+        "--graph-sizes",
+        help="Numbers of rows that passes are padded to, each captured as a CUDA graph: 1-8,16-512/16, or none. On "
+        "CUDA 1,2,4,8-256/8,272-512/16 by default; on a CPU none.",
+    ),
+]
+
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="Further arguments of vLLM's engine, as a JSON object; --runner vllm.")
+]
+
+
+def check_runner(runner: str, engine: str | None) -> None:
+    """Raise for a runner that runs no real models, or engine arguments for one that takes none."""
+    from lightspec_bench.errors import BenchError
+    from lightspec_bench.measured import MEASURING
+
+    if runner not in MEASURING:
+        raise BenchError(f"--runner is {runner!r}, expected {' or '.join(MEASURING)}")
+    if engine is not None and runner != "vllm":
+        raise BenchError("--engine has vLLM's arguments, expected --runner vllm with it")
+
+
+def only_torch(given: dict[str, Any]) -> None:
+    """Raise where an option of the torch runner is given to another."""
+    from lightspec_bench.errors import BenchError
+
+    for name, value in given.items():
+        if value is not None:
+            raise BenchError(f"--{name} is for the torch runner, expected --runner torch with it")
 
 
 def record(
@@ -42,13 +74,16 @@ def record(
     chat_template: Annotated[bool, typer.Option("--chat-template/--no-chat-template", help="The tokenizer's.")] = True,
     dtype: Annotated[str, typer.Option(help="float32 (exact on replay), bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    batch: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 32,
+    graph_sizes: GraphSizes = None,
+    batch: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Of the draw of prompts.")] = 0,
     outputs: Annotated[
         Path | None, typer.Option("--outputs", help="Keep the target's outputs here, for the next drafter's trace.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what an interrupted run has finished.")] = False,
     licence: Annotated[str | None, typer.Option(help="Terms of the trace; those of the prompts by default.")] = None,
+    runner: Annotated[str, typer.Option(help="torch or vllm.")] = "torch",
+    engine: Engine = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")] = False,
 ) -> None:
     """Record a trace by output position: the target's own greedy outputs, and at every position of them a draft.
@@ -61,15 +96,24 @@ def record(
     - `lightspec-bench record --drafter ngram --prompts humaneval --num-prompts 40 -o ngram.parquet`
 
     - `lightspec-bench record -d smollm2-135m-eagle -p gsm8k -p mt_bench -k 11 -o eagle.parquet --outputs own.jsonl`
+
+    - `lightspec-bench record --runner vllm --drafter ngram --prompts humaneval --num-prompts 8 -o vllm.parquet`
     """
-    from lightspec_bench.recording import PromptChoice, RecordJob
+    check_runner(runner, engine)
+    if runner == "vllm":
+        only_torch({"graph-sizes": graph_sizes})
+    from lightspec_bench.bench import needs_torch
+
+    with needs_torch("recording", runner):
+        from lightspec_bench.recording import PromptChoice, RecordJob
 
     choice = PromptChoice(
         tuple(prompts), num_prompts, seed, chat_template, not first_turns, same_prompts, max_prompt_tokens
     )
     job = RecordJob(
-        target, drafter, choice, out, max_tokens, max_draft_tokens, dtype, device, batch, outputs, resume, licence
-    )
+        target, drafter, choice, out, max_tokens, max_draft_tokens, dtype, device, batch, outputs, resume, licence,
+        graph_sizes=graph_sizes, runner=runner, engine=engine,
+    )  # fmt: skip
     document = _document(job, *_recorded(job))
     _print(document, json_output)
 
@@ -78,11 +122,12 @@ def _recorded(job: Any) -> tuple[Any, Any]:
     """Record with progress on stderr; an interrupt says how to go on."""
     import sys
 
+    from lightspec_bench.bench import needs_torch
     from lightspec_bench.progress import Bars
     from lightspec_bench.recording import record as record_job
 
     try:
-        with Bars() as bars:
+        with needs_torch("recording", job.runner), Bars() as bars:
             return record_job(job, bars.report)
     except KeyboardInterrupt:
         print(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from lightspec_bench.results import ReportOptions
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, last on stdout.")]
 
@@ -21,6 +24,9 @@ def report(
     gpus: Annotated[
         int | None,
         typer.Option("--gpus", min=1, help="GPUs that one engine runs on; what the latency model says by default."),
+    ] = None,
+    slo: Annotated[
+        list[str] | None, typer.Option("--slo", help="Bounds of a request, ttft_ms=500,tpot_ms=30: adds goodput.")
     ] = None,
     theme: Annotated[str, typer.Option("--theme", help="Of the picture files: default, paper or dark.")] = "default",
     markdown: Annotated[bool, typer.Option("--md", help="Print the tables as Markdown.")] = False,
@@ -39,23 +45,23 @@ def report(
     - `lightspec-bench report runs/mine --theme paper --latex`
     """
     from lightspec_bench.core import BenchError
+    from lightspec_bench.results import ReportOptions
+    from lightspec_bench.slo import request_slo
 
     asked = {"--md": markdown, "--csv": csv, "--latex": latex, "--json": json_output}
     chosen = [name for name, wanted in asked.items() if wanted]
     if len(chosen) > 1:
         raise BenchError(f"{' and '.join(chosen)} were given, expected one of them")
-    report_command(folder, all_static, current, gpus, theme, chosen[0] if chosen else "")
+    bounds = request_slo(slo) if slo else None
+    report_command(folder, all_static, ReportOptions(current, theme, gpus, bounds), chosen[0] if chosen else "")
 
 
-def report_command(
-    folders: list[Path], all_static: bool, current: str | None, gpus: int | None, theme: str, form: str
-) -> None:
+def report_command(folders: list[Path], all_static: bool, options: ReportOptions, form: str) -> None:
     """Report finished runs again; `form` is "" for tables of a terminal, or the option that asks for another."""
     from lightspec_bench.cli_run import show_results
     from lightspec_bench.reports.text_tables import as_csv, as_latex, as_markdown
-    from lightspec_bench.results import ReportOptions, document, make_results
+    from lightspec_bench.results import document, make_results
 
-    options = ReportOptions(current, theme, gpus)
     results = [(folder, make_results(folder, options)) for folder in folders]
     if form == "--json":
         print(json.dumps([document(folder, made) for folder, made in results]))

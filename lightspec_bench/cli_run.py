@@ -1,22 +1,24 @@
-"""What `run`, `replay` and `report` do: progress on stderr, tables or one JSON document on stdout."""
+"""What `run` and `replay` do: progress on stderr, tables or one JSON document on stdout."""
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightspec_bench.core import BenchError
-from lightspec_bench.experiment import Outcome, run_suite
+from lightspec_bench.executor_process import ProcessExecutor
+from lightspec_bench.experiment import MakeExecutor, Outcome, run_suite
 from lightspec_bench.results import Results, document, make_results
-from lightspec_bench.suite import Conditions, Suite, check_suite, read_suite
+from lightspec_bench.search_space import read_search
+from lightspec_bench.suite import Conditions, Suite, check_suite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,22 +28,65 @@ def run_command(
     suite_name: str,
     out: Path | None,
     seeds: list[int] | None,
-    jobs: int | None,
+    place: Place,
     resume: bool,
     all_static: bool,
     json_output: bool,
 ) -> int:
     """Run a suite and report it; 1 when a planner failed in a cell, else 0."""
-    suite = read_suite(suite_name)
+    suite, spaces = read_search(suite_name)
+    if spaces:
+        raise BenchError(f"{suite_name}: {next(iter(spaces))} has ranges, expected --search bayes, grid or random")
+    suite, folder = with_seeds(suite, seeds), results_folder(out, resume)
+    outcomes = _run(suite, folder, place, resume)
+    show_results(folder, make_results(folder), all_static, json_output)
+    return int(any(outcome.status == "failed" for outcome in outcomes))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where cells run: the executor by name, the address of a Ray cluster, and how many at once (None: all cores)."""
+
+    executor: str = "process"
+    ray_address: str | None = None
+    jobs: int | None = None
+
+    @property
+    def make_executor(self) -> MakeExecutor:
+        if self.executor == "ray":
+            from lightspec_bench.executor_ray import RayExecutor
+
+            return functools.partial(RayExecutor, address=self.ray_address)
+        if self.executor != "process":
+            raise BenchError(f"--executor is {self.executor!r}, expected process or ray")
+        if self.ray_address is not None:
+            raise BenchError("--ray-address is for a Ray cluster, expected --executor ray with it")
+        return ProcessExecutor
+
+
+def with_seeds(suite: Suite, seeds: list[int] | None) -> Suite:
+    """The suite with other seeds than its own, where any are given."""
     if seeds:
         suite = replace(suite, seeds=tuple(dict.fromkeys(seeds)))
         check_suite(suite, "--seed")
+    return suite
+
+
+def results_folder(out: Path | None, resume: bool) -> Path:
+    """The folder that is asked for, or a new one named after the time."""
     if resume and out is None:
         raise BenchError("--resume needs --out, the folder to go on with")
-    folder = out or Path("runs") / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    outcomes = _run(suite, folder, jobs, resume)
-    show_results(folder, make_results(folder), all_static, json_output)
-    return int(any(outcome.status == "failed" for outcome in outcomes))
+    return out or Path("runs") / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
+
+
+@contextmanager
+def says_how_to_go_on(folder: Path) -> Iterator[None]:
+    """A line on stderr where the user interrupts."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"interrupted; finished cells are kept, go on with --out {folder} --resume", file=sys.stderr)
+        raise
 
 
 def replay_command(suite: Suite, out: Path | None, jobs: int | None, json_output: bool) -> None:
@@ -49,21 +94,11 @@ def replay_command(suite: Suite, out: Path | None, jobs: int | None, json_output
     check_suite(suite, "replay")
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or Path(temporary) / "replay"
-        outcomes = _run(suite, folder, jobs, resume=False)
+        outcomes = _run(suite, folder, Place(jobs=jobs), resume=False)
         for outcome in outcomes:
             if outcome.status != "done":
                 raise BenchError(outcome.reason)
         show_results(folder, make_results(folder), False, json_output, kept=out is not None)
-
-
-def report_command(folders: list[Path], all_static: bool, json_output: bool) -> None:
-    """Report finished runs again."""
-    results = [(folder, make_results(folder)) for folder in folders]
-    if json_output:
-        print(json.dumps([document(folder, made) for folder, made in results]))
-        return
-    for folder, made in results:
-        show_results(folder, made, all_static, json_output)
 
 
 def replay_suite(
@@ -82,13 +117,9 @@ def replay_suite(
     )
 
 
-def _run(suite: Suite, folder: Path, jobs: int | None, resume: bool) -> list[Outcome]:
-    with progress_bar() as progress:
-        try:
-            return run_suite(suite, folder, jobs=jobs or os.cpu_count() or 1, resume=resume, progress=progress)
-        except KeyboardInterrupt:
-            print(f"interrupted; finished cells are kept, go on with --out {folder} --resume", file=sys.stderr)
-            raise
+def _run(suite: Suite, folder: Path, place: Place, resume: bool) -> list[Outcome]:
+    with says_how_to_go_on(folder), progress_bar() as progress:
+        return run_suite(suite, folder, jobs=place.jobs, resume=resume, progress=progress, executor=place.make_executor)
 
 
 @contextmanager

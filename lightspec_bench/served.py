@@ -34,14 +34,14 @@ def fit_served(
     "mean" adds up to the time that was spent, "median" leaves disturbances out. `labels` are header lines (name,
     device, model, dtype, engine, source, licence). Raises `BenchError` where there is no step to fit.
     """
-    steps = _joined([*plain, *speculating])
+    steps = joined([*plain, *speculating])
     if steps is None:
         raise BenchError("no decode step was recorded, expected runs with steps to fit a latency table from")
-    points, context_s = _target(steps, centre)
+    points, context_s = target_points(steps, centre)
     middle = np.mean if centre == "mean" else np.median
     without = [run for run in plain if len(run["host_s"])]
     host_s = float(middle(np.concatenate([run["host_s"] for run in without or [steps]])))
-    drafting = _joined(speculating)
+    drafting = joined(speculating)
     header = {
         "format": FORMAT, "kind": "table", "origin": "measured", "date": date.today().isoformat(), **labels,
         "host_step_ms": _ms(host_s), "host_request_us": "0", "drafter_step_ms": "0", "drafter_request_us": "0",
@@ -51,18 +51,19 @@ def fit_served(
         extra = drafting["draft_s"] if drafter.kind == "ngram" else 0.0
         header["drafter_step_ms"] = _ms(max(float(middle(drafting["host_s"] + extra)) - host_s, 0.0))
         if drafter.kind != "ngram":
-            header |= _draft_line(drafting, drafter)
+            header |= draft_line(drafting, drafter)
     return LatencyFile(header, points)
 
 
 def prefill_s_per_token(runs: Sequence[Columns]) -> float:
     """Mean seconds of prefill per prompt token; NaN where no prompt was read."""
-    steps = _joined(runs)
+    steps = joined(runs)
     tokens = 0 if steps is None else int(steps["num_prefill_tokens"].sum())
     return float(steps["prefill_s"].sum()) / tokens if steps is not None and tokens else float("nan")
 
 
-def _joined(runs: Sequence[Columns]) -> Columns | None:
+def joined(runs: Sequence[Columns]) -> Columns | None:
+    """Steps of several runs as one, None where there are none."""
     runs = [run for run in runs if len(run["step"])]
     return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]} if runs else None
 
@@ -71,7 +72,7 @@ def _ms(seconds: float) -> str:
     return repr(1e3 * seconds)
 
 
-def _target(steps: Columns, centre: Centre) -> tuple[list[Point], float]:
+def target_points(steps: Columns, centre: Centre) -> tuple[list[Point], float]:
     """A point per size, and seconds per context token."""
     rows, seconds = steps["num_target_tokens"], steps["verify_s"]
     context = steps["num_context_tokens"].astype(np.float64)
@@ -126,7 +127,7 @@ def _context_s(size: IntArray, context: FloatArray, seconds: FloatArray) -> floa
     return min(slope, most) if slope > 3.0 * error else 0.0
 
 
-def _draft_line(steps: Columns, drafter: Drafter) -> dict[str, str]:
+def draft_line(steps: Columns, drafter: Drafter) -> dict[str, str]:
     """Fixed cost of a drafter pass and cost per row, by least squares over the steps that drafted."""
     depth, number, rows = (steps[name] for name in ("draft_depth", "num_requests", "num_target_tokens"))
     drafted = depth > 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -12,10 +16,15 @@ import numpy as np
 from lightspec_bench.core import BenchError, Columns, Run, Totals
 from lightspec_bench.files import write_atomically
 
+CELLS = "cells"  # the folder of finished cells in a results folder
+
 
 def write_json(path: Path, document: Any) -> None:
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_files(path.parent, {path.name: _json(document)})
+
+
+def _json(document: Any) -> bytes:
+    return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Any:
@@ -27,14 +36,69 @@ def read_json(path: Path) -> Any:
         raise BenchError(f"{path}: cannot be read as JSON: {error}") from error
 
 
-def write_run(folder: Path, key: str, run: Run) -> None:
-    """Save a run under `folder` as `key`.requests.parquet, `key`.steps.parquet (where kept) and `key`.json."""
-    _write_columns(folder / f"{key}.requests.parquet", run.requests)
+def run_files(key: str, run: Run) -> dict[str, bytes]:
+    """A run as files, in the order they are to be written: `key`.requests.parquet, `key`.steps.parquet (where kept) and
+    `key`.json, whose presence says that the others are whole."""
+    files = {f"{key}.requests.parquet": _parquet(run.requests)}
     if run.steps is not None:
-        _write_columns(folder / f"{key}.steps.parquet", run.steps)
+        files[f"{key}.steps.parquet"] = _parquet(run.steps)
     totals = asdict(run.totals) | {"outcomes": run.totals.outcomes.tolist()}
     document = {"settings": run.settings, "environment": run.environment, "origin": run.origin, "totals": totals}
-    write_json(folder / f"{key}.json", document)
+    return files | {f"{key}.json": _json(document)}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write each file whole or not at all. Raises `BenchError` naming the one that the folder does not take."""
+    for name, content in files.items():
+        write_atomically(folder / name, functools.partial(Path.write_bytes, data=content))
+
+
+def write_run(folder: Path, key: str, run: Run) -> None:
+    """Save a run under `folder`, as `run_files` has it."""
+    write_files(folder, run_files(key, run))
+
+
+def whole_runs(folder: Path) -> set[str]:
+    """Keys of the runs that are whole in a folder, in one look at it."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")}
+    except FileNotFoundError:
+        return set()
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that no second run writes to it meanwhile; let go when the process ends, however it ends.
+
+    Raises `BenchError` where another process holds it. What a run that was killed was writing is removed.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise BenchError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    try:
+        if handle is not None:
+            _lock(handle, folder)
+        for inside in (folder, *(path for path in folder.iterdir() if path.is_dir())):
+            for left in inside.glob(".*.tmp"):
+                left.unlink(missing_ok=True)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    import fcntl  # Windows has none
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BenchError(f"{folder}: another run is writing to it, expected a folder of one run at a time") from None
+    except OSError:  # a file system without locks
+        return
 
 
 def read_run(folder: Path, key: str) -> Run:
@@ -52,12 +116,13 @@ def read_run(folder: Path, key: str) -> Run:
     return Run(settings, environment, origin, record, requests, _read_columns(steps) if steps.exists() else None)
 
 
-def _write_columns(path: Path, columns: Columns) -> None:
+def _parquet(columns: Columns) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table(columns)
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    buffer = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), buffer, compression="zstd")
+    return bytes(buffer.getvalue().to_pybytes())
 
 
 def _read_columns(path: Path) -> Columns:

@@ -11,46 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from lightspec_bench import __version__
+from lightspec_bench.conditions import REAL, Conditions as Conditions, check_conditions
 from lightspec_bench.core import BenchError
 from lightspec_bench.errors import PluginError
-from lightspec_bench.measured import Measured
+from lightspec_bench.measured import MEASURING, Measured
 from lightspec_bench.registry import check_spec, did_you_mean
 from lightspec_bench.reports.cells import NO_SPECULATION, static_depth
 from lightspec_bench.reports.published import Claim, Input, Published
 from lightspec_bench.settings import list_of, mapping, read_yaml, record, typed
+from lightspec_bench.slo import slo_from
 
 SUITES = Path(__file__).parent / "suites"
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What every cell of a suite shares: the load's shape and the simulated engine's behaviour.
-
-    See `runners.load.Load` and `runners.options.SimulatorOptions` for the fields; `lag_steps` 1 is an engine that
-    plans the next step while the device still runs this one.
-    """
-
-    arrivals: str = "closed"
-    rate: float | None = None
-    cv: float = 1.0
-    num_requests: int | None = None
-    lag_steps: int = 1
-    prefill: str = "off"
-    chunk_tokens: int = 2048
-    catch_up: str = "each_step"
-    planner_time: str = "measured"
-    warmup_steps: int = 0
-
-
-# What the real engine does: prompts run alone, and a drafter catches up when it drafts again.
-REAL: dict[str, Any] = {"prefill": "separate", "catch_up": "on_resume"}
+# vLLM's own dynamic speculative decoding and adaptive verification, run beside ours.
+STOCK = ("stock:planner=schedule", "stock:planner=vllm-adaptive-verification")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One run: a planner on a trace, with a latency model, at a concurrency, under a seed.
 
-    Where the suite gave a trace or latency model a name of its own, the `*_spec` says what to load.
+    Where the suite gave a trace or latency model a name of its own, the `*_spec` says what to load. `inputs` is a
+    digest of what the names stand for (`inputs.Digests`), empty where that is not known beforehand: in a measured run.
     """
 
     trace: str
@@ -61,11 +44,12 @@ class Cell:
     conditions: Conditions
     trace_spec: str = ""
     latency_spec: str = ""
+    inputs: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
         """What determines the cell, as JSON values."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if value or key != "inputs"}
 
     @property
     def key(self) -> str:
@@ -83,7 +67,8 @@ class Suite:
 
     `specs` says what to load for a trace or latency model under a name of the suite's own, `conditions_at` which
     conditions a latency model has for itself. `published` are figures of others to show beside the suite's.
-    `measured`: its cells run real models, and its one trace and latency model are names for them.
+    `measured`: its cells run real models, and its one trace and latency model are names for them. `slo` are bounds of
+    one request in seconds (`reports.request_metrics.request_goodput`), {} for none.
     """
 
     name: str
@@ -98,6 +83,7 @@ class Suite:
     conditions_at: Mapping[str, Conditions] = field(default_factory=dict)
     published: Published | None = None
     measured: Measured | None = None
+    slo: Mapping[str, float] = field(default_factory=dict)
 
     def spec(self, name: str) -> str:
         """What to load for a trace or latency model of the suite."""
@@ -166,19 +152,19 @@ def suite_from(document: Any, source: str, name: str) -> Suite:
         specs=trace_specs | latency_specs,
         conditions_at=conditions_at,
         published=published_from(document["published"], source) if document.get("published") else None,
+        slo=slo_from(document.get("slo") or {}, f"{source}: slo"),
     )
     check_suite(suite, source)
     return suite
 
 
 def _with_runner(document: dict[str, Any], source: str, name: str) -> Suite:
-    """A suite that says which runner: simulated, or torch with the keys of `Measured` beside its own."""
-    document = dict(document)
-    runner = document.pop("runner")
+    """A suite that says which runner: simulated, or a measuring one with the keys of `Measured` beside its own."""
+    runner = document["runner"]
     if runner == "simulated":
-        return suite_from(document, source, name)
-    if runner != "torch":
-        raise BenchError(f"{source}: runner is {runner!r}, expected simulated or torch")
+        return suite_from({key: value for key, value in document.items() if key != "runner"}, source, name)
+    if runner not in MEASURING:
+        raise BenchError(f"{source}: runner is {runner!r}, expected simulated, {' or '.join(MEASURING)}")
     own = {f.name for f in fields(Measured)}
     lists = {"name", "concurrencies", "planners", "seeds", "every_static", "conditions"}
     document = mapping(document, own | lists, source, "a measured suite")
@@ -186,7 +172,7 @@ def _with_runner(document: dict[str, Any], source: str, name: str) -> Suite:
     for key in ("concurrencies", "planners"):
         if key not in document:
             raise BenchError(f"{source}: key {key!r} is missing, expected a list")
-    conditions = record(Conditions, REAL | (document.get("conditions") or {}), source, "conditions")
+    conditions = record(Conditions, REAL[runner] | (document.get("conditions") or {}), source, "conditions")
     suite = measured_suite(
         what,
         list_of(document, "concurrencies", int, source),
@@ -209,16 +195,20 @@ def measured_suite(
     every_static: bool = True,
     name: str = "measured",
 ) -> Suite:
-    """The suite of a measured run: one workload on one machine. A seed is a repeat, with its own order of requests."""
+    """The suite of a measured run: one workload on one machine. A seed is a repeat, with its own order of requests.
+
+    Where every static K is run under vLLM, so is what vLLM has of its own.
+    """
+    stock = STOCK if every_static and what.runner == "vllm" else ()
     return Suite(
         name,
         (what.workload,),
         (what.machine,),
         concurrencies,
-        planners,
+        tuple(dict.fromkeys((*stock, *planners))),
         seeds,
         every_static,
-        conditions or Conditions(**REAL),
+        conditions or Conditions(**REAL[what.runner]),
         specs={what.workload: what.spec},
         measured=what,
     )
@@ -229,6 +219,8 @@ def check_suite(suite: Suite, source: str) -> None:
     for planner in suite.planners:
         with suppress(PluginError):  # a broken plug-in ends its own cells
             check_spec(planner)
+    for conditions in (suite.conditions, *suite.conditions_at.values()):
+        check_conditions(conditions, source)
     for concurrency in suite.concurrencies:
         if concurrency < 1:
             raise BenchError(f"{source}: concurrencies has {concurrency}, expected at least 1")

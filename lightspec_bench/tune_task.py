@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lightspec_bench.core import BenchError
-from lightspec_bench.registry import did_you_mean
 from lightspec_bench.reports.export_text import Deployment
+from lightspec_bench.slo import parse_ms
 from lightspec_bench.suite import Conditions
 
 DEFAULT_LOADS = {"hf": "1", "llama.cpp": "1-8"}  # one sequence at a time; a few slots
@@ -74,17 +74,11 @@ def loads_of(engine: str, text: str | None) -> tuple[int, ...]:
 def parse_bounds(texts: Sequence[str], prefill: str) -> tuple[Bound, ...]:
     """`tpot_ms=30` -> bounds; a name without a statistic is the 99th percentile over requests."""
     bounds: dict[str, Bound] = {}
-    for text in (part for each in texts for part in each.split(",")):
-        name, equals, value = (word.strip() for word in text.partition("="))
-        if not equals or name not in SLO_NAMES:
-            hint = did_you_mean(name, SLO_NAMES) if equals else ", expected NAME=MILLISECONDS such as tpot_ms=30"
-            raise BenchError(f"--slo: {text!r} is no bound{hint}")
-        if not re.fullmatch(r"\d+(\.\d+)?", value) or float(value) <= 0:
-            raise BenchError(f"--slo: {name} is {value!r}, expected milliseconds above 0")
+    for name, most_ms in parse_ms(texts, SLO_NAMES).items():
         quantity, *statistic = name.removesuffix("_ms").split("_")
         if quantity == "ttft" and prefill == "off":
             raise BenchError(f"--slo: {name} needs prompts to cost something, expected --prefill separate or chunked")
-        bounds[name] = Bound(name, f"{quantity}_{statistic[0] if statistic else 'p99'}_s", float(value) / 1e3)
+        bounds[name] = Bound(name, f"{quantity}_{statistic[0] if statistic else 'p99'}_s", most_ms / 1e3)
     return tuple(bounds.values())
 
 

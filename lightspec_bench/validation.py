@@ -73,7 +73,7 @@ def validate_run(
     """
     suite = stored_suite(folder)
     if suite.measured is None:
-        raise BenchError(f"{folder}: is a simulated run, expected one of `run --runner torch`")
+        raise BenchError(f"{folder}: is a simulated run, expected one of `run --runner torch` or `vllm`")
     runs = list(stored_runs(suite_cells(suite), folder))
     if not runs:
         raise BenchError(f"{folder}: has no finished cell, expected at least one")
@@ -161,7 +161,7 @@ def _fitted(runs: Sequence[Measurement], suite: Suite) -> Prices | None:
         return None
     assert suite.measured is not None
     names = run.settings["target"], run.settings["drafter"]["name"]
-    labels = served_labels(suite.measured.machine, dict(run.environment), *names, cell.concurrency)
+    labels = served_labels(suite.measured.dtype, run.environment, *names, suite.measured.runner, cell.concurrency)
     file = fit_served(plain, speculating, _drafter(run), labels)
     prefill = prefill_s_per_token(plain), prefill_s_per_token(speculating)
     return Prices(build_latency(file), prefill)
@@ -193,7 +193,10 @@ def simulate(cell: Cell, run: Run, trace: Trace, prices: Prices, told: LatencyMo
     lag = cell.conditions.lag_steps
     planner = make_planner(cell.planner, EngineConfig(drafter, told, cell.concurrency, lag, cell.seed), trace)
     config = EngineConfig(drafter, prices.latency, cell.concurrency, lag, cell.seed)
-    found = SimulatedRunner(trace, config, cell_load(cell), simulator_options(cell.conditions)).run(planner)
+    options = simulator_options(cell.conditions)
+    if run.settings["measured"].get("runner") == "vllm":  # its drafter follows a prompt at once
+        options = replace(options, first_draft="prompt")
+    found = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
     return found if prices.prefill_s is None else _with_prefill(found, prices.prefill_s[planner.uses_drafter])
 
 

@@ -70,6 +70,8 @@ SPEED = (
            "Throughput against the fastest of `none` and every static K at this load, known only in hindsight.",
            gain, True),
     Column("regret", "regret", "Throughput missing to the oracle, which knows what will be accepted.", percent),
+    Column("request_goodput", "goodput\nreq/s",
+           "Requests per second that kept every bound of the SLO (vLLM's goodput).", count),
     Column("step_time_s", "step\nms", "Mean time of one step of the whole batch: verify, draft, host, prefill and "
            "exposed planner.", milliseconds),
     Column("planner_time_s", "planner\nms", "Mean time per step spent in the planner, hidden or exposed.",

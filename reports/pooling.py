@@ -17,6 +17,7 @@ from lightspec_bench.reports.cells import CELL, LABELS
 DENOMINATORS = {
     "throughput": "elapsed_s",
     "request_throughput": "elapsed_s",
+    "request_goodput": "elapsed_s",
     "decode_throughput": "decode_s",
     "mean_acceptance_length": "num_spec_steps",
     "mean_tokens_per_step": "num_request_steps",
