@@ -80,6 +80,9 @@ def record(
     outputs: Annotated[
         Path | None, typer.Option("--outputs", help="Keep the target's outputs here, for the next drafter's trace.")
     ] = None,
+    confidences: Annotated[
+        bool, typer.Option("--confidences/--no-confidences", help="Keep the drafter's confidences and entropies.")
+    ] = True,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what an interrupted run has finished.")] = False,
     licence: Annotated[str | None, typer.Option(help="Terms of the trace; those of the prompts by default.")] = None,
     runner: Annotated[str, typer.Option(help="torch or vllm.")] = "torch",
@@ -112,7 +115,7 @@ def record(
     )
     job = RecordJob(
         target, drafter, choice, out, max_tokens, max_draft_tokens, dtype, device, batch, outputs, resume, licence,
-        graph_sizes=graph_sizes, runner=runner, engine=engine,
+        graph_sizes=graph_sizes, confidences=confidences, runner=runner, engine=engine,
     )  # fmt: skip
     document = _document(job, *_recorded(job))
     _print(document, json_output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +45,7 @@ class RecordJob:
     runner: str = "torch"
     engine: str | None = None
     graph_sizes: str | None = None
+    confidences: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "batch", "max_draft_tokens"):
@@ -59,6 +60,8 @@ def record(job: RecordJob, report: Report) -> tuple[Recording, Prompts]:
     info = _info(job, source, prompts)
     with closing(source):
         found = record_requests(source, prompts.requests, job.max_tokens, job.batch, info, store, report)
+        if not job.confidences:
+            found = replace(found, trace=replace(found.trace, confidence=None, entropy=None))
     write_trace(found.trace, job.out)
     store.remove()
     return found, prompts

@@ -97,7 +97,7 @@ def test_the_command_line_shows_published_figures_first(tmp_path: Path, capsys: 
     assert set(group["rows"][1]["at"]) == {"served", "ideal"}
     text = (out / "report.html").read_text(encoding="utf-8")
     assert "Beside the published figures" in text
-    assert sorted(path.name for path in out.glob("*.png")) == ["acceptance.png", "timeline_1.png"]
+    assert sorted(path.name for path in out.glob("*.png")) == ["acceptance.png", "timeline_1.png", "waterfall.png"]
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,15 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a trace a spec asks for, taken in this order: categories, loops, first requests."""
+    """What a spec asks for of a trace, taken in this order: categories, loops, a part such as 1/2, first requests."""
 
     category: str | list[str] | None = None
     loops: Literal["keep", "drop"] = "keep"
+    part: str | None = None
     requests: int | None = None
+
+
+_PARTS = options_of(Selection)
 
 
 def trace_names() -> list[str]:
@@ -45,14 +49,16 @@ def load_trace(spec: str) -> Trace:
     """The trace a spec names: `NAME` or `FILE.parquet`, then `:category=C,loops=drop,requests=N` to take a part.
 
     `synthetic:shape=dspark,workload=[chat,code],...` makes one (see `synthetic.Dials`). An existing file always wins.
-    The result's `info.name` shows the selection. Files are validated: a broken one raises `BenchError`.
+    `part=1/2` and `part=2/2` are halves without a common request. The result's `info.name` shows the selection.
+    Files are validated: a broken one raises `BenchError`.
     """
     if os.path.exists(spec):  # Path.exists() raises where a spec is longer than a file name may be
         return _read_valid(Path(spec))
     name, options = parse_spec(spec)
     if name == SYNTHETIC and not Path(name).exists():
-        return _synthetic(options)
-    part = Selection(**check_options(name, options, options_of(Selection)))
+        part = Selection(**check_options(name, {k: options.pop(k) for k in ("part",) if k in options}, _PARTS))
+        return _select_all(_synthetic(options), part)
+    part = Selection(**check_options(name, options, _PARTS))
     return _select_all(_read_valid(trace_path(name)), part)
 
 
@@ -79,6 +85,9 @@ def _select_all(trace: Trace, part: Selection) -> Trace:
     if part.loops == "drop":
         trace = without_loops(trace)
         shown.append("loops=drop")
+    if part.part is not None:
+        trace = one_part(trace, part.part)
+        shown.append(f"part={part.part}")
     if part.requests is not None:
         trace = first_requests(trace, part.requests)
         shown.append(f"requests={part.requests}")
@@ -104,6 +113,18 @@ def without_loops(trace: Trace) -> Trace:
     if not (lengths >= 2).any():
         raise BenchError(f"{trace.info.name}: nothing is left without loops, expected at least 1 request of 2 tokens")
     return _take(trace, lengths >= 2, lengths)
+
+
+def one_part(trace: Trace, part: str) -> Trace:
+    """The requests of one part of several, `1/2`: drawn by a fixed seed, as many of each category as can be."""
+    number, _, count = part.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= trace.num_requests):
+        expected = f"expected a number of parts such as 1/2, of {trace.num_requests} requests"
+        raise BenchError(f"{trace.info.name}: part is {part!r}, {expected}")
+    order = np.lexsort((np.random.default_rng(0).random(trace.num_requests), trace.category))
+    dealt = np.empty(trace.num_requests, dtype=np.int64)
+    dealt[order] = np.arange(trace.num_requests) % int(count)
+    return _take(trace, dealt == int(number) - 1, trace.num_output_tokens)
 
 
 def first_requests(trace: Trace, count: int) -> Trace:

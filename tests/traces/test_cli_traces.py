@@ -39,6 +39,7 @@ def test_list() -> None:
         ("smollm2-135m-eagle", 160),
         ("smollm2-135m-ngram", 160),
         ("smollm2-135m-parallel", 160),
+        ("smollm2-135m-suffix", 160),
     ]
 
 

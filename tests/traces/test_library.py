@@ -14,8 +14,9 @@ from lightspec_bench.traces.validate import check_trace
 from tests.traces.tiny import assert_same, tiny_trace
 
 
-def test_four_traces_ship() -> None:
-    names = ["qwen2.5-14b-levvius", "smollm2-135m-eagle", "smollm2-135m-ngram", "smollm2-135m-parallel"]
+def test_five_traces_ship() -> None:
+    recorded = [f"smollm2-135m-{name}" for name in ("eagle", "ngram", "parallel", "suffix")]
+    names = ["qwen2.5-14b-levvius", *recorded]
     assert trace_names() == names
     assert [load_trace(name).info.name for name in names] == names
 
