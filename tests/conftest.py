@@ -1,4 +1,4 @@
-"""For all tests: hypothesis may take its time, since how long an example takes depends on what else the machine does."""
+"""For all tests: hypothesis sets no deadlines, since how long an example takes depends on what else is running."""
 
 from hypothesis import settings
 

@@ -12,12 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SIBLINGS = ("planners", "reports", "runners", "traces")
 ROOF = {
-    "experiment", "results", "suite", "store", "environment", "cli", "cli_models", "cli_planners", "cli_prompts",
-    "cli_record", "cli_run", "cli_train", "cli_traces", "bench", "measure", "measure_latency", "ties", "measured", "recording",
-    "recording_prompts", "cli_measure", "cli_profile", "profiling", "profiling_served", "recording_work", "profiling_graphs", "measured_notes", "validation",
-    "cli_tune", "tune", "tune_depths", "tune_engines", "tune_evidence", "tune_report", "tune_tables",
-    "tune_task", "cli_compare", "cli_report", "comparing",
-    "cell_run", "conditions", "slo", "inputs", "executor_process", "executor_ray", "search", "search_cells", "search_space", "search_trials", "cli_search", "cli_replay",
+    "bench", "cell_run", "cli", "cli_compare", "cli_measure", "cli_models", "cli_planners", "cli_profile",
+    "cli_prompts", "cli_record", "cli_replay", "cli_report", "cli_run", "cli_search", "cli_traces", "cli_train",
+    "cli_tune", "comparing", "conditions", "environment", "executor_process", "executor_ray", "experiment",
+    "inputs", "measure", "measure_latency", "measured", "measured_notes", "profiling", "profiling_graphs",
+    "profiling_served", "recording", "recording_prompts", "recording_work", "results", "search", "search_cells",
+    "search_space", "search_trials", "slo", "store", "suite", "ties", "tune", "tune_depths", "tune_engines",
+    "tune_evidence", "tune_report", "tune_tables", "tune_task", "validation",
 }  # fmt: skip
 HEAVY = {"torch": ("runners/torch", "runners/vllm"), "vllm": ("runners/vllm",)}
 

@@ -25,6 +25,7 @@ def steps_of_windows() -> list[list[list[tuple[int, int]]]]:
     return windows
 
 
+@pytest.mark.vllm
 def test_what_vllm_logs_is_read_as_it_was_counted(tmp_path: Path) -> None:
     metrics: Any = pytest.importorskip("vllm.v1.spec_decode.metrics")
     stats: Any = pytest.importorskip("vllm.v1.metrics.stats")

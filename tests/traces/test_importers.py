@@ -155,7 +155,7 @@ def test_the_option_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_format_and_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"\x00\x01")
-    with pytest.raises(BenchError, match="is in no known format, expected one of jsonl, .*, lightllm-log"):
+    with pytest.raises(BenchError, match=r"is in no known format, expected one of jsonl, .*, lightllm-log"):
         import_trace(tmp_path / "x.bin")
     with pytest.raises(BenchError, match="does not exist, expected a file to import"):
         import_trace(tmp_path / "y.bin")
