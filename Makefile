@@ -26,7 +26,7 @@ lint: .venv/installed-test
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[fast]"
 	touch $@
 
 .venv/installed-test: .venv/installed
