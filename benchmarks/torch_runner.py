@@ -25,10 +25,11 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import torch
 
-from lightspec_bench.measure import Bench, open_bench
-from lightspec_bench.measure_latency import served_latency, warm_up
+from lightspec_bench.bench import Bench, open_bench
+from lightspec_bench.measure_latency import served_latencies, warm_up
 from lightspec_bench.measured import Measured
 from lightspec_bench.registry import make_planner
+from lightspec_bench.runners.torch_bench import TorchBench
 from lightspec_bench.runners.torch_runner import TorchOptions, TorchRunner
 
 LOADS, TARGETS = (1, 8, 32), {"transformers": 1.0, "vllm": 0.7}
@@ -48,11 +49,17 @@ print(json.dumps(seconds[1:]))
 """
 
 
+def models_of(bench: Bench) -> TorchBench:
+    assert isinstance(bench.engine, TorchBench)
+    return bench.engine
+
+
 def engine(bench: Bench, number: int, tokens: int, spec: str, latency: Any, repetitions: int = 1) -> float:
     """Tokens per second of the engine over whole runs, prefill included."""
     config = bench.config(number, latency)
     requests = [replace(request, max_tokens=tokens) for request in taken(bench, number * repetitions)]
-    runner = TorchRunner(bench.target, bench.drafter, requests, config, TorchOptions())
+    models = models_of(bench)
+    runner = TorchRunner(models.target, models.loaded, requests, config, TorchOptions())
     planner = make_planner(spec, config)
     start = time.perf_counter()
     run = runner.run(planner)
@@ -118,7 +125,7 @@ def against_transformers(bench: Bench, loads: tuple[int, ...], tokens: int, repe
     from lightspec_bench.runners.torch_targets import target_place
 
     load: Any = AutoModelForCausalLM.from_pretrained
-    model = load(target_place(bench.what.target), dtype=bench.target.dtype).eval()
+    model = load(target_place(bench.what.target), dtype=models_of(bench).target.dtype).eval()
     model.generation_config.eos_token_id = None
     rows = []
     for number in loads:
@@ -132,7 +139,7 @@ def against_transformers(bench: Bench, loads: tuple[int, ...], tokens: int, repe
             {"what": "no speculation / generate", "requests": number, "target": TARGETS["transformers"], **found}
         )
     prompts = [list(bench.requests[0].tokens)]
-    depth = bench.drafter.shape.max_draft_tokens
+    depth = bench.drafter.max_draft_tokens
     found = pairs(
         lambda: engine(bench, 1, tokens, f"static:k={depth}", None),
         lambda: generate(model, prompts, tokens, assisted=True),
@@ -145,8 +152,8 @@ def against_static(bench: Bench, loads: tuple[int, ...], tokens: int, repeats: i
     """`lightspec` against the best of no speculation and a few static K, all run in turn."""
     rows = []
     for number in loads:
-        latency = served_latency(bench, number)
-        depth = bench.drafter.shape.max_draft_tokens
+        latency = served_latencies(bench, (number,))[number]
+        depth = bench.drafter.max_draft_tokens
         specs = ["none", *(f"static:k={k}" for k in sorted({1, depth // 2, depth} - {0})), "lightspec"]
         rounds = [
             {spec: engine(bench, number, tokens, spec, latency, 2) for spec in (specs if r % 2 == 0 else specs[::-1])}

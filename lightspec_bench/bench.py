@@ -45,7 +45,7 @@ class BenchEngine(Protocol):
     def run(
         self, planner: Planner, requests: Sequence[Request], config: EngineConfig, sending: Sending, warmup_steps: int
     ) -> tuple[Run, Outputs]:
-        """Every request to its end. Raises `BenchError`; `settings` of an interrupted run say so."""
+        """Every request to its end. Raises `BenchError`; an interrupt is raised, or `settings` say so."""
 
     def logits(
         self, texts: Sequence[Sequence[int]], tokens: Sequence[tuple[int | None, int | None]]

@@ -194,8 +194,10 @@ def simulate(cell: Cell, run: Run, trace: Trace, prices: Prices, told: LatencyMo
     planner = make_planner(cell.planner, EngineConfig(drafter, told, cell.concurrency, lag, cell.seed), trace)
     config = EngineConfig(drafter, prices.latency, cell.concurrency, lag, cell.seed)
     options = simulator_options(cell.conditions)
-    if run.settings["measured"].get("runner") == "vllm":  # its drafter follows a prompt at once
-        options = replace(options, first_draft="prompt")
+    if run.settings["measured"].get("runner") == "vllm":  # its drafter follows a prompt at once, its own rule the first
+        own = getattr(planner, "depths", None) if getattr(planner, "stock", False) else None
+        first_depth = 0 if own is None else int(own[cell.concurrency])
+        options = replace(options, first_draft="prompt", first_depth=first_depth)
     found = SimulatedRunner(trace, config, cell_load(cell), options).run(planner)
     return found if prices.prefill_s is None else _with_prefill(found, prices.prefill_s[planner.uses_drafter])
 

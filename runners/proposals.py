@@ -8,6 +8,7 @@ import numpy as np
 
 from lightspec_bench.core import BenchError, EarlyExit, IntArray, Trace
 from lightspec_bench.early_exit import stopped_drafts
+from lightspec_bench.runners.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,14 @@ def propose(trace: Trace, position: IntArray, depth: IntArray, early_exit: Early
         name = trace.info.name
         raise BenchError(f"early exit by {early_exit.signal} needs {needed}, which trace {name} does not have")
     return Proposals(*stopped_drafts(early_exit, recorded[position], limit))
+
+
+def propose_first(trace: Trace, slots: Slots, before: int, depth: int) -> None:
+    """The requests in the places from `before` on have just read their prompts: they propose `depth` tokens at once."""
+    if slots.num_running > before and depth:
+        slots.planned[before:] = depth
+        asked = slots.planned[before:]
+        slots.pending[before:] = propose(trace, slots.position[before:], asked, None).num_draft_tokens
 
 
 def rows_per_pass(num_passes: IntArray) -> IntArray:

@@ -26,9 +26,9 @@ from lightspec_bench.drafting import draft_s, ragged_draft_s
 from lightspec_bench.fill import depth_survival, fill, prefix_survival
 from lightspec_bench.runners.confidences import NO_CONFIDENCES, Confidences, masked
 from lightspec_bench.runners.options import SimulatorOptions
-from lightspec_bench.runners.proposals import propose, rows_per_pass
-from lightspec_bench.runners.records import Recorder
-from lightspec_bench.runners.slots import Outcome, Slots, View
+from lightspec_bench.runners.proposals import propose, propose_first, rows_per_pass
+from lightspec_bench.runners.records import Recorder, planned_depth
+from lightspec_bench.runners.slots import Outcome, Slots, View, frozen
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -66,6 +66,7 @@ class Replay:
         self.recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
         self.now_s, self.index, self.last_draft_s, self.waited_prefill_s = 0.0, 0, 0.0, 0.0
         self.unseen: deque[Step] = deque()
+        self.depth = options.first_depth  # the deepest of the last plan
         self.one_depth = _NOBODY  # what every request drafted in the last step of one depth
         self.last_confidences = NO_CONFIDENCES
 
@@ -108,7 +109,7 @@ class Replay:
             self.now_s += prefill_s
             self.waited_prefill_s += prefill_s
             self.recorder.prefilled(tokens, len(done))
-            slots.start(done, self.now_s)
+            self._start(done)
 
     def _prefill_s(self, tokens: int, num_requests: int, num_context_tokens: int) -> float:
         """Target and drafter over the prompts' rows, in seconds."""
@@ -135,7 +136,7 @@ class Replay:
         """Run the step: verify, accept, draft, let the planner know, and advance the clock."""
         slots, config = self.slots, self.config
         chunk, prefilled, seen, current, plan, plan_s = begun
-        pending = slots.pending
+        pending, self.depth = slots.pending, planned_depth(plan)
         verify = self._verify_tokens(plan, seen, pending, current.confidence)
         outcome = slots.advance(verify, self.recorder.outcomes(self.index))
         context, rows = seen.sum_context_tokens, len(verify) + outcome.sum_verified
@@ -188,7 +189,7 @@ class Replay:
             step=self.index,
             now_s=self.now_s,
             request_id=seen.request_id,
-            num_draft_tokens=_frozen(pending if self.sees_pending else slots.planned),
+            num_draft_tokens=frozen(pending if self.sees_pending else slots.planned),
             num_output_tokens=seen.num_output_tokens,
             num_context_tokens=seen.num_context_tokens,
             confidence=current.confidence,
@@ -275,8 +276,14 @@ class Replay:
         self.last_draft_s, self.waited_prefill_s = step.draft_s, 0.0
         self.slots.finish(self.now_s)
         self.recorder.add(step, sums, start_s, self.now_s, depth, step.planner_s + observe_s, exposed_s)
-        self.slots.start(prefilled, self.now_s)
+        self._start(prefilled)
         self.index += 1
+
+    def _start(self, sequence: IntArray) -> None:
+        before = self.slots.num_running
+        self.slots.start(sequence, self.now_s)
+        if self.options.first_draft == "prompt":
+            propose_first(self.trace, self.slots, before, self.depth)
 
     def _exposed_s(self, plan_s: float) -> float:
         """Planning time that lengthens the step: all of it when synchronous or when the planner waits for the
@@ -288,9 +295,3 @@ class Replay:
         if self.synchronous or waits:
             return plan_s + wait_s
         return max(0.0, plan_s - self.last_draft_s)
-
-
-def _frozen(array: IntArray) -> IntArray:
-    view = array.view()
-    view.flags.writeable = False
-    return view

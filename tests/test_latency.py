@@ -272,3 +272,10 @@ def test_what_a_loaded_drafter_that_never_drafts_costs():
 def test_costs_out_of_range_are_refused(make, message):
     with pytest.raises(BenchError, match=message):
         make()
+
+
+def test_an_array_of_one_entry_stays_an_array() -> None:
+    latency = LinearLatency(name="a", origin="modelled", source="b", target=AffineCurve(1.0), draft=AffineCurve(2.0))
+    one = np.array([4])
+    assert latency.verify_s(one, one, one).shape == latency.draft_pass_s(one, one).shape == (1,)
+    assert latency.host_s(one, True).shape == (1,)

@@ -16,10 +16,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lightspec_bench import cli_measure, measure
+from lightspec_bench.bench import open_bench
 from lightspec_bench.cli_measure import asked_suite, is_measured, measure_command, validate_command
 from lightspec_bench.core import BenchError
 from lightspec_bench.experiment import stored_runs, stored_suite, suite_cells
-from lightspec_bench.measure import fitted_to, in_turn, open_bench, run_measured
+from lightspec_bench.measure import fitted_to, run_measured
 from lightspec_bench.measured import Measured
 from lightspec_bench.measured_notes import sameness
 from lightspec_bench.results import make_results
@@ -48,7 +49,7 @@ def run_here(suite: Suite, folder: Path, resume: bool = False, progress: Any = N
     bench = open_bench(suite.measured)
     return run_measured(
         fitted_to(suite, bench), bench, folder, resume=resume, progress=progress,
-        make_latency=lambda bench, number: RoundLatency(),
+        make_latencies=lambda bench, numbers: dict.fromkeys(numbers, RoundLatency()),
     )  # fmt: skip
 
 
@@ -90,16 +91,6 @@ def test_a_different_output_is_counted_and_its_planner_named(finished: Path, tmp
     write_json(tmp_path / "outputs" / f"{different.key}.json", {"0": [1, 2], "1": [4]})
     found = sameness(tmp_path, cells[:3])
     assert (found.num_compared, found.num_different, found.planners) == (2, 1, ("static:k=0",))
-
-
-def test_repeats_are_measured_in_turn_back_and_forth(place: Path) -> None:
-    suite = measured_suite(tiny(place), (1, 3), ("dspark",), (0, 1))
-    order = [(cell.seed, cell.concurrency, cell.planner) for cell in in_turn(suite_cells(suite))]
-    row = ["none", "static:k=0", "static:k=1", "dspark"]
-    back = row[::-1]
-    assert order == [
-        (seed, load, name) for seed, names in ((0, row), (1, back)) for load in (1, 3) for name in names
-    ]  # fmt: skip
 
 
 def test_static_cells_are_predicted_to_the_token(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +229,7 @@ def test_a_yaml_suite_may_name_the_torch_runner(place: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("runner: cuda\n", "runner is 'cuda', expected simulated or torch"),
+        ("runner: cuda\n", "runner is 'cuda', expected simulated, torch or vllm"),
         ("runner: torch\ntarget: a\ndrafter: ngram\n", "a measured suite has no key 'prompts'"),
         ("runner: torch\ntraces: [a]\n", "unknown key 'traces' in a measured suite"),
         ("runner: torch\ntarget: a\ndrafter: b\nprompts: c\nplanners: [dspark]\n", "key 'concurrencies' is missing"),
@@ -254,10 +245,11 @@ def test_mistakes_in_a_yaml_suite_are_named(tmp_path: Path, text: str, message: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--drafter", "ngram"], "--drafter is for measured runs, expected --runner torch with it"),
+        (["run", "--drafter", "ngram"], "--drafter is for measured runs, expected --runner torch or vllm"),
         (["run", "--runner", "torch", "--prompts", "gsm8k"], "--runner torch needs --drafter"),
-        (["run", "--runner", "gpu"], "--runner is 'gpu', expected simulated or torch"),
+        (["run", "--runner", "gpu"], "--runner is 'gpu', expected simulated, torch or vllm"),
         (["run", "--runner", "torch", "-d", "ngram", "--prompts", "gsm8k", "-c", "x"], "--concurrency is 'x'"),
+        (["run", "--runner", "vllm", "-d", "ngram", "--prompts", "a", "--graph-sizes", "1"], "graph sizes are for the"),
         (["run", "--runner", "torch", "-d", "ngram", "--jobs", "2"], "--jobs is for simulated runs"),
         (["validate", "nowhere"], "nowhere/suite.json: is not there"),
     ],
@@ -278,7 +270,7 @@ def test_a_simulated_run_is_not_validated(tmp_path: Path) -> None:
     from dataclasses import asdict
 
     write_json(tmp_path / "suite.json", asdict(suite))
-    with pytest.raises(BenchError, match="is a simulated run, expected one of `run --runner torch`"):
+    with pytest.raises(BenchError, match="is a simulated run, expected one of `run --runner torch` or `vllm`"):
         validate_command(tmp_path, None, None, json_output=True)
 
 
