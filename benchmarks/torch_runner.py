@@ -45,7 +45,7 @@ for _ in range(1 + repeats):
     start = time.perf_counter()
     llm.generate(asked, settings, use_tqdm=False)
     seconds.append(time.perf_counter() - start)
-print(json.dumps(seconds[1:]))
+print('seconds', json.dumps(seconds[1:]))  # vLLM may print after it
 """
 
 
@@ -98,7 +98,8 @@ def vllm(python: str, bench: Bench, number: int, tokens: int, repeats: int) -> f
     prompts = [list(request.tokens) for request in taken(bench, number)]
     given = json.dumps([target_place(bench.what.target), bench.what.dtype, tokens, prompts, repeats])
     done = subprocess.run([python, "-c", VLLM, given], capture_output=True, text=True, check=True)
-    return number * tokens / statistics.median(json.loads(done.stdout.strip().splitlines()[-1]))
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("seconds "))
+    return number * tokens / statistics.median(json.loads(said.removeprefix("seconds ")))
 
 
 def pairs(ours: Callable[[], float], theirs: Callable[[], float], repeats: int) -> dict[str, float]:
