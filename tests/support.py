@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 
 from lightspec_bench.core import (
     Drafter,
@@ -116,3 +117,13 @@ def config_for(
     """The engine that the trace's drafter runs in."""
     drafter = Drafter(trace.info.drafter_kind, trace.max_draft_tokens)
     return EngineConfig(drafter, latency or RoundLatency(), max_num_seqs, lag_steps)
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one command."""
+    from lightspec_bench.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(list(argv))
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lightspec_bench.cli import main
 from lightspec_bench.traces.format import write_trace
-from tests.support import random_trace
+from tests.support import outcome, random_trace
 
 SUITE = """
 traces: [TRACE]
@@ -30,14 +29,6 @@ def trace(tmp_path: Path) -> str:
     path = tmp_path / "mine.parquet"
     write_trace(random_trace(4, num_requests=5, longest=15), path)
     return str(path)
-
-
-def outcome(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(argv))
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
 
 
 def suite_file(folder: Path, trace: str, old: str = "", new: str = "") -> str:

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lightspec_bench.cli import main
 from lightspec_bench.cli_compare import fraction_of
 from lightspec_bench.comparing import compare_folders
 from lightspec_bench.core import BenchError
 from lightspec_bench.experiment import run_suite
 from lightspec_bench.suite import Conditions, Suite
 from lightspec_bench.traces.format import write_trace
-from tests.support import random_trace
+from tests.support import outcome, random_trace
 
 LATENCY = "h100-llama-3.1-8b"
 
@@ -41,14 +40,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             document["totals"]["elapsed_s"] *= 1.1
             path.write_text(json.dumps(document), "utf-8")
     return home
-
-
-def outcome(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(argv))
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
 
 
 def test_a_run_against_itself_passes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

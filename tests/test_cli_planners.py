@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lightspec_bench.cli import main
 from lightspec_bench.names import PLANNERS, SECTIONS
+from tests.support import outcome
 
 MODULE = '''"""Mine: a planner of a third party."""
 from lightspec_bench.planners.static import Static
@@ -36,22 +36,15 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def outcome(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["planners", *argv])
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
-
-
 @pytest.mark.usefixtures("installed")
 def test_list_groups_all_planners_and_survives_a_broken_one(capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed, _ = outcome(capsys, "list", "--json")
+    code, printed, _ = outcome(capsys, "planners", "list", "--json")
     rows = json.loads(printed)
     assert code == 0
     assert [row["name"] for row in rows] == [*PLANNERS, "mine", "zz-broken"]
     assert {row["section"] for row in rows} == {*SECTIONS, "installed"}
     assert rows[-1]["error"] == "planner 'zz-broken' cannot be imported: ZeroDivisionError: division by zero"
-    code, printed, _ = outcome(capsys, "list")
+    code, printed, _ = outcome(capsys, "planners", "list")
     lines = [line.strip() for line in printed.splitlines()]
     assert code == 0
     assert [line for line in lines if line in (*SECTIONS, "installed")] == [*SECTIONS, "installed"]
@@ -60,7 +53,7 @@ def test_list_groups_all_planners_and_survives_a_broken_one(capsys: pytest.Captu
 
 @pytest.mark.usefixtures("installed")
 def test_show_prints_rule_options_and_needs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome(capsys, "show", "mine:depth=2,lazy=true") == (
+    assert outcome(capsys, "planners", "show", "mine:depth=2,lazy=true") == (
         0,
         "mine:depth=2,lazy=true\n\n"
         "Mine: a planner of a third party.\n\nDrafts a number. Source: nowhere.\n\n"
@@ -77,7 +70,7 @@ def test_show_prints_rule_options_and_needs(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("installed")
 def test_show_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed, _ = outcome(capsys, "show", "mine", "--json")
+    code, printed, _ = outcome(capsys, "planners", "show", "mine", "--json")
     assert code == 0
     assert json.loads(printed) == {
         "name": "mine",
@@ -99,14 +92,14 @@ def test_show_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_wrapper_shows_what_the_planner_inside_needs(capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed, _ = outcome(capsys, "show", "clamp:most=4,planner=(dwell:planner=dspark)", "--json")
+    code, printed, _ = outcome(capsys, "planners", "show", "clamp:most=4,planner=(dwell:planner=dspark)", "--json")
     shown = json.loads(printed)
     assert code == 0
     assert (shown["confidence"], shown["requires"]) == ("lagged", ["confidence"])
     assert shown["given"] == {"most": 4, "planner": "dwell:planner=dspark"}
     assert "oracle" not in printed
-    assert json.loads(outcome(capsys, "show", "oracle", "--json")[1])["needs"] == "the trace it runs on"
-    assert "drafter      none is loaded\n" in outcome(capsys, "show", "none")[1]
+    assert json.loads(outcome(capsys, "planners", "show", "oracle", "--json")[1])["needs"] == "the trace it runs on"
+    assert "drafter      none is loaded\n" in outcome(capsys, "planners", "show", "none")[1]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +115,7 @@ def test_a_wrapper_shows_what_the_planner_inside_needs(capsys: pytest.CaptureFix
 @pytest.mark.parametrize("command", ["show", "check"])
 @pytest.mark.usefixtures("installed")
 def test_mistakes(command: str, spec: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed, said = outcome(capsys, command, spec)
+    code, printed, said = outcome(capsys, "planners", command, spec)
     assert (code, printed) == (2, "")
     assert said.startswith("lightspec-bench: ")
     assert message in said

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lightspec_bench.cli import main
 from lightspec_bench.traces.format import write_trace
-from tests.support import random_trace
+from tests.support import outcome, random_trace
 
 COMMON = ("-l", "h200-qwen3-14b", "--jobs", "1", "--num-requests", "5", "--quick")
 
@@ -21,18 +20,11 @@ def trace(tmp_path: Path) -> str:
     return str(path)
 
 
-def outcome(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["tune", *argv])
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
-
-
 def test_what_is_printed_written_and_explained(trace: str, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     out = tmp_path / "config.yaml"
     code, printed, progress = outcome(
-        capsys, trace, *COMMON, "-e", "tensorrt-llm", "--engine-version", "1.2.0", "-c", "1,4", "--out", str(out),
-        "--explain", "--current", "static:k=1", "--slo", "tpot_ms=900",
+        capsys, "tune", trace, *COMMON, "-e", "tensorrt-llm", "--engine-version", "1.2.0", "-c", "1,4",
+        "--out", str(out), "--explain", "--current", "static:k=1", "--slo", "tpot_ms=900",
     )  # fmt: skip
     assert (code, progress) == (0, "")
     text = out.read_text(encoding="utf-8")
@@ -52,7 +44,7 @@ def test_what_is_printed_written_and_explained(trace: str, tmp_path: Path, capsy
 
 
 def test_one_document(trace: str, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
-    code, printed, _ = outcome(capsys, trace, *COMMON, "-e", "vllm", "-c", "1-4", "--json")
+    code, printed, _ = outcome(capsys, "tune", trace, *COMMON, "-e", "vllm", "-c", "1-4", "--json")
     document = json.loads(printed)
     assert code == 0
     assert document["concurrencies"] == [1, 4]
@@ -64,7 +56,9 @@ def test_one_document(trace: str, tmp_path: Path, capsys) -> None:  # type: igno
 
 def test_bounds_nobody_keeps_are_exit_code_1_and_write_nothing(trace: str, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     out = tmp_path / "config.json"
-    code, printed, _ = outcome(capsys, trace, *COMMON, "-e", "vllm", "-c", "1", "--slo", "tpot_ms=0.01", "-o", str(out))
+    code, printed, _ = outcome(
+        capsys, "tune", trace, *COMMON, "-e", "vllm", "-c", "1", "--slo", "tpot_ms=0.01", "-o", str(out)
+    )
     assert code == 1
     assert "No setting keeps TPOT P99 ≤ 0.01 ms at any load, no speculation included: nothing to deploy." in printed
     assert not out.exists()
@@ -82,7 +76,7 @@ def test_bounds_nobody_keeps_are_exit_code_1_and_write_nothing(trace: str, tmp_p
     ],
 )
 def test_mistakes(trace: str, capsys, argv: list[str], message: str) -> None:  # type: ignore[no-untyped-def]
-    code, printed, error = outcome(capsys, trace, *COMMON, *argv)
+    code, printed, error = outcome(capsys, "tune", trace, *COMMON, *argv)
     assert (code, printed) == (2, "")
     assert message in error
     assert len(error.strip().splitlines()) == 1

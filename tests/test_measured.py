@@ -27,7 +27,7 @@ from lightspec_bench.results import make_results
 from lightspec_bench.store import read_json, write_json
 from lightspec_bench.suite import Suite, measured_suite, read_suite
 from tests.runners.torch_checkpoint import save_checkpoint, save_prompts
-from tests.support import RoundLatency
+from tests.support import RoundLatency, outcome
 
 
 @pytest.fixture(scope="module")
@@ -257,12 +257,9 @@ def test_mistakes_in_a_yaml_suite_are_named(tmp_path: Path, text: str, message: 
 def test_the_command_line_says_what_is_wrong(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lightspec_bench.cli import main
-
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    code, _, said = outcome(capsys, *arguments)
+    assert code == 2
+    assert message in said
 
 
 def test_a_simulated_run_is_not_validated(tmp_path: Path) -> None:

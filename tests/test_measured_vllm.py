@@ -13,6 +13,7 @@ from lightspec_bench.cli_measure import asked_suite, is_measured
 from lightspec_bench.core import BenchError
 from lightspec_bench.measured import Measured
 from lightspec_bench.suite import STOCK, measured_suite, read_suite
+from tests.support import outcome
 
 
 def test_vllms_own_rules_run_beside_ours_where_every_static_k_does() -> None:
@@ -81,12 +82,9 @@ def test_the_runner_is_part_of_what_a_cell_is_of() -> None:
 def test_the_command_line_says_what_is_wrong(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lightspec_bench.cli import main
-
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    code, _, said = outcome(capsys, *arguments)
+    assert code == 2
+    assert message in said
 
 
 def test_without_vllm_one_sentence_says_what_to_install(tmp_path: Path) -> None:
