@@ -105,7 +105,7 @@ def start(launch: Launch, drafter: VllmDrafter | None) -> Any:
     vllm_plugin.register()
     try:
         engine = LLM(**engine_arguments(launch, drafter, device == "cpu")).llm_engine
-    except (ValueError, TypeError, RuntimeError, OSError, ImportError, AssertionError, NotImplementedError) as error:
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError, AssertionError) as error:
         raise BenchError(f"vLLM did not start: {' '.join(str(error).split())[:400]}") from error
     overlapped = engine.engine_core.engine_core.scheduler.lightspec.overlapped
     if overlapped != bool(launch.lag_steps):

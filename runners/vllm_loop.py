@@ -8,31 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from lightspec_bench.core import REQUEST_COLUMNS, Columns, Confidence, EngineConfig, IntArray, Run
+from lightspec_bench.core import REQUEST_COLUMNS, Columns, EngineConfig, IntArray, Run
 from lightspec_bench.runners.records import Recorder
 from lightspec_bench.runners.requests import Book, Request, Sending
+from lightspec_bench.runners.vllm_outcomes import Observer
 from lightspec_bench.runners.vllm_requests import FinishedRequest
 from lightspec_bench.runners.vllm_steps import TimedStep
 
 
-class Watch:
+class Watch(Observer):
     """An observer of the planned scheduler that keeps steps and finished requests."""
-
-    wants_confidences = False
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.requests: list[FinishedRequest] = []
-
-    def emitted(
-        self,
-        slots: IntArray,
-        num_verify_tokens: IntArray,
-        num_emitted: IntArray,
-        confidence: Confidence | None,
-        entropy: Confidence | None,
-    ) -> None:
-        pass
 
     def stepped(self, timed: TimedStep) -> None:
         step = timed.step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,15 @@ from lightspec_bench.runners.vllm_requests import FIRST_TOKEN_S, FinishedRequest
 from lightspec_bench.runners.vllm_steps import InFlight, Seconds, StepClock, TimedStep, now_s
 
 
-class Observer(Protocol):
+class Observer:
     """Told of what happens. Arrays are (M,), in no order that lasts from one step to the next, and may be reused.
 
     `emitted`: tokens came out of the requests in `slots` in one step, their first ones not counted; confidences
-    (M, D) are of the drafts that were verified, None unless somebody wants them. `finished` frees a slot.
+    (M, D) are of the drafts that were verified, None unless somebody wants them. `finished` frees a slot. Each does
+    nothing unless it is overridden.
     """
 
-    wants_confidences: bool
+    wants_confidences = False
 
     def emitted(
         self,
@@ -30,10 +31,14 @@ class Observer(Protocol):
         num_emitted: IntArray,
         confidence: Confidence | None,
         entropy: Confidence | None,
-    ) -> None: ...
+    ) -> None:
+        pass
 
-    def stepped(self, timed: TimedStep) -> None: ...
-    def finished(self, slot: int, request: FinishedRequest) -> None: ...
+    def stepped(self, timed: TimedStep) -> None:
+        pass
+
+    def finished(self, slot: int, request: FinishedRequest) -> None:
+        pass
 
 
 @dataclass(slots=True)

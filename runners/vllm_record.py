@@ -19,6 +19,7 @@ from lightspec_bench import __version__
 from lightspec_bench.core import BenchError, Confidence, Drafter, IntArray
 from lightspec_bench.registry import resolve
 from lightspec_bench.runners.vllm_control import Control
+from lightspec_bench.runners.vllm_outcomes import Observer
 from lightspec_bench.runners.vllm_requests import FinishedRequest
 from lightspec_bench.runners.vllm_steps import TimedStep
 from lightspec_bench.side_file import SideFile
@@ -28,7 +29,7 @@ logger = logging.getLogger("vllm.lightspec_bench")
 _FIRST_STEPS = 256
 
 
-class LiveRecorder:
+class LiveRecorder(Observer):
     """Writes `out` from `OUT.log`, which stays: an engine that starts again goes on with it, and `traces import` makes
     a trace of it where the engine was killed. vLLM gives an engine time to end with `--shutdown-timeout`.
 

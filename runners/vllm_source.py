@@ -17,8 +17,7 @@ from lightspec_bench.runners.requests import Book, Request, Sending
 from lightspec_bench.runners.torch_device import named_device
 from lightspec_bench.runners.vllm_bench import VllmBench
 from lightspec_bench.runners.vllm_loop import drive
-from lightspec_bench.runners.vllm_requests import FinishedRequest
-from lightspec_bench.runners.vllm_steps import TimedStep
+from lightspec_bench.runners.vllm_outcomes import Observer
 
 
 class DraftsOnly:
@@ -38,7 +37,7 @@ class DraftsOnly:
         pass
 
 
-class Proposals:
+class Proposals(Observer):
     """An observer that keeps what is proposed at each output position, by the number under which a request was sent."""
 
     wants_confidences = True
@@ -73,15 +72,6 @@ class Proposals:
         nothing = np.zeros((length, self._width), np.int64), np.zeros(length, np.int64), blank, blank
         tokens, count, confidence, entropy = self._kept.pop(number, nothing)
         return compared(output, tokens[:length], count[:length], confidence[:length], entropy[:length])
-
-    def emitted(self, *what: Any) -> None:
-        pass
-
-    def stepped(self, timed: TimedStep) -> None:
-        pass
-
-    def finished(self, slot: int, request: FinishedRequest) -> None:
-        pass
 
 
 class VllmSource:
