@@ -20,8 +20,8 @@ class Recorder:
         self._width = max_draft_tokens + 1
         self.warmup_steps = warmup_steps
         self._rows: list[tuple[float, ...]] | None = [] if keep_steps else None
-        self._outcomes = np.zeros((self._width, self._width), dtype=np.int64)
-        self.unmeasured = np.zeros_like(self._outcomes)
+        self.measured = np.zeros((self._width, self._width), dtype=np.int64)
+        self.unmeasured = np.zeros_like(self.measured)
         self._num_steps = self._drafted = self._tokens = self._prefilled = 0
         self._verify_s = self._draft_s = self._host_s = self._prefill_s = self._planner_s = self._exposed_s = 0.0
         self._start_s, self._end_s = np.nan, np.nan
@@ -29,7 +29,7 @@ class Recorder:
 
     def outcomes(self, index: int) -> IntArray:
         """Where step `index` is to count its (verified, accepted) pairs, (D + 1, D + 1): not in the warm-up's way."""
-        return self._outcomes if index >= self.warmup_steps else self.unmeasured
+        return self.measured if index >= self.warmup_steps else self.unmeasured
 
     @property
     def window_s(self) -> tuple[float, float]:
@@ -126,7 +126,7 @@ class Recorder:
             prefill_s=self._prefill_s,
             planner_s=self._planner_s,
             exposed_planner_s=self._exposed_s,
-            outcomes=self._outcomes,
+            outcomes=self.measured,
         )
 
     def steps(self) -> Columns | None:

@@ -26,8 +26,8 @@ from lightspec_bench.runners.schedule_loop import (
     UNFINISHED,
     schedule_loop,
 )
-from lightspec_bench.runners.slots import Slots
-from lightspec_bench.runners.step_kernels import MISSED
+from lightspec_bench.runners.slots import Slots, Whole
+from lightspec_bench.runners.step_kernels import MISSED, compiler
 
 STEPS_AT_ONCE = 16_384
 # How the passes of a drafter are priced: the one that follows the target over the step's rows, and each later one.
@@ -67,7 +67,7 @@ def scheduled_replay(
     if loop is None or costs is None:
         return None
     recorder = Recorder(trace.max_draft_tokens, options.keep_steps, options.warmup_steps)
-    _run(loop, trace, config, slots, recorder, planner.uses_drafter, depths, costs)
+    _run(loop, trace, config, slots, whole, recorder, planner.uses_drafter, depths, costs)
     return recorder.totals(), slots.finished_requests(), recorder.steps()
 
 
@@ -76,12 +76,12 @@ def _run(
     trace: Trace,
     config: EngineConfig,
     slots: Slots,
+    whole: Whole,
     recorder: Recorder,
     uses_drafter: bool,
     depths: IntArray,
     costs: FloatArray,
 ) -> None:
-    whole = slots.whole()
     extend, later = _PASSES[config.drafter.kind] if uses_drafter else (NO_PASS, NO_PASS)
     state = np.zeros((MISSED + 1, whole.capacity), dtype=np.int64)
     pending = np.zeros(whole.capacity, dtype=np.int64)
@@ -92,7 +92,7 @@ def _run(
     while at[UNFINISHED]:
         now_s = loop(
             whole.columns, whole.arrival_s, state, pending, recorded, depths, costs, extend, later,
-            config.max_draft_tokens, whole.times_s, whole.counts, whole.num_counted, recorder.outcomes(1 << 62),
+            config.max_draft_tokens, whole.times_s, whole.counts, whole.num_counted, recorder.measured,
             recorder.unmeasured, recorder.warmup_steps, steps, at, now_s,
         )  # fmt: skip
         if at[FILLED]:
@@ -116,10 +116,6 @@ def _costs(config: EngineConfig, capacity: int, deepest: int, uses_drafter: bool
 
 @functools.cache
 def compiled_loop() -> Callable[..., float] | None:
-    """The loop, compiled and kept on disk; None where numba cannot be imported."""
-    try:
-        from numba import njit
-    except ImportError:
-        return None
-    compiled: Callable[..., float] = njit(cache=True)(schedule_loop)
-    return compiled
+    """The loop, compiled; None without a compiler."""
+    compiled = compiler()
+    return None if compiled is None else compiled(schedule_loop)

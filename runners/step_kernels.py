@@ -116,11 +116,20 @@ def _leave(state, alive, num_alive):  # type: ignore[no-untyped-def]
 
 
 @functools.cache
-def load_kernels() -> Kernels:
-    """The compiled form where numba can be imported (it keeps its code on disk), else the NumPy form."""
+def compiler() -> Callable[..., Any] | None:
+    """What compiles a loop and keeps its code on disk; None where numba cannot be imported."""
     try:
         from numba import njit
     except ImportError:
+        return None
+    decorate: Callable[..., Any] = njit(cache=True)
+    return decorate
+
+
+@functools.cache
+def load_kernels() -> Kernels:
+    """The compiled form where there is a compiler, else the NumPy form."""
+    compiled = compiler()
+    if compiled is None:
         return Kernels(look, book, leave, False)
-    compiled = njit(cache=True)
     return Kernels(compiled(_look), compiled(_book), compiled(_leave), True)
