@@ -76,11 +76,11 @@ def tune(
     import os
     import tempfile
 
+    from lightspec_bench.cell_run import cached_trace
     from lightspec_bench.progress import Bars
     from lightspec_bench.reports.export import check_engine
     from lightspec_bench.reports.export_text import Deployment
     from lightspec_bench.suite import Conditions
-    from lightspec_bench.traces.library import load_trace
     from lightspec_bench.tune import tune as search
     from lightspec_bench.tune_task import Task, loads_of, parse_bounds
 
@@ -93,7 +93,7 @@ def tune(
         traces=tuple(dict.fromkeys(trace)),
         latency=latency,
         engine=engine,
-        deployment=Deployment(load_trace(trace[0]).info.drafter_kind, engine_version, method, draft_model),
+        deployment=Deployment(cached_trace(trace[0]).info.drafter_kind, engine_version, method, draft_model),
         loads=tuple(sorted({*loads[::2], loads[-1]})) if quick else loads,
         seeds=tuple(dict.fromkeys(seed or [0])),
         bounds=parse_bounds(slo or [], prefill),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from lightspec_bench.cell_run import cached_trace
 from lightspec_bench.core import BenchError, Trace
-from lightspec_bench.experiment import run_suite, suite_cells
+from lightspec_bench.experiment import run_suite, stored_cells
 from lightspec_bench.latency_file import load_latency
 from lightspec_bench.progress import Report
 from lightspec_bench.reports.cells import NO_SPECULATION
@@ -17,7 +18,6 @@ from lightspec_bench.reports.export import check_engine
 from lightspec_bench.reports.export_tensorrt_llm import ENGINE as TENSORRT_LLM, meaning_of
 from lightspec_bench.results import read_frames
 from lightspec_bench.suite import Suite, check_suite
-from lightspec_bench.traces.library import load_trace
 from lightspec_bench.tune_depths import best_depth, between, holds, ranges_of, static
 from lightspec_bench.tune_engines import Default, Drafting, adaptive_of, check_drafter, default_of, schedule_of
 from lightspec_bench.tune_evidence import Evidence, first_level
@@ -73,7 +73,7 @@ def tune(task: Task, folder: Path, jobs: int, report: Report) -> Found:
     check_engine(task.engine)
     if task.engine == TENSORRT_LLM:
         meaning_of(task.deployment.version)
-    traces = [load_trace(spec) for spec in task.traces]
+    traces = [cached_trace(spec) for spec in task.traces]
     drafting, notes = check_traces(task, traces)
     check_drafter(task.engine, drafting)
     check_prices(task, drafting)
@@ -169,7 +169,7 @@ class _Search:
         outcomes = run_suite(suite, folder, jobs=1 if few else self.jobs, resume=False, progress=progress)
         self.skipped += sorted({outcome.reason for outcome in outcomes if outcome.status != "done"})
         if any(outcome.status == "done" for outcome in outcomes):
-            self._frames.append(read_frames(suite, suite_cells(suite), folder)[:2])
+            self._frames.append(read_frames(suite, stored_cells(suite, folder), folder)[:2])
             summaries, requests = zip(*self._frames, strict=True)
             self.evidence = Evidence(pd.concat(summaries, ignore_index=True), pd.concat(requests, ignore_index=True))
 
