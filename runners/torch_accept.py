@@ -47,8 +47,8 @@ class Sampling:
 
 def best_token(scores: Tensor) -> Tensor:
     """Index of the largest score of each row, the first of equals: (..., V) -> (...)."""
-    if scores.device.type == "cpu" and scores.dtype == torch.float32:
-        return torch.as_tensor(scores.detach().numpy().argmax(axis=-1))  # fifteen times as fast as torch's own
+    if scores.device.type == "cpu" and scores.dtype != torch.float64:  # float32 is exact for the half types
+        return torch.as_tensor(scores.detach().float().numpy().argmax(axis=-1))  # several times as fast as torch's own
     return scores.argmax(dim=-1)
 
 

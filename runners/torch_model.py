@@ -16,6 +16,7 @@ from lightspec_bench.runners import torch_attention
 from lightspec_bench.runners.torch_attention import Ragged
 from lightspec_bench.runners.torch_cache import SlotCache
 from lightspec_bench.runners.torch_graphs import make_graphs
+from lightspec_bench.runners.torch_linear import pack_linears
 from lightspec_bench.runners.torch_rows import Rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -46,6 +47,7 @@ class TorchModel:
         torch_attention.register()
         model.config._attn_implementation = torch_attention.NAME
         self.config._attn_implementation = torch_attention.NAME
+        pack_linears(model, self.head)
         self.graphs = make_graphs(self.device)
         self._captured: dict[int, Tensor] = {}
         self._watched: dict[int, Any] = {}
