@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
 import numpy as np
 
 from lightspec_bench.core import (
     Batch,
+    Confidence,
     ConfidenceAge,
     EngineConfig,
     FloatArray,
@@ -63,6 +65,8 @@ class LightSpec:
         self._depth = depth
         self._rng = np.random.default_rng(config.seed)
         self._credit_s, self._probed = 0.0, 0
+        # For which steps all requests had been asked to draft, or which of them.
+        self._asked: deque[tuple[int, IntArray | None]] = deque(maxlen=4)
         # A probe at depth 0 drafts a parallel drafter's whole block, for its price, or one token.
         self._look = depth if config.drafter.kind == "parallel" else 1
 
@@ -78,6 +82,7 @@ class LightSpec:
         if self._depth:  # what is pending can be looked at right away
             probed = self._probed
         depth = self._depth if self._depth or not self._probed else self._some(number, self._probed, self._look)
+        self._asked.append((batch.step + 1, None if self._depth else batch.request_id[np.flatnonzero(depth)]))
         if level is None or not self._by_level:
             return Plan(depth, number + min(max(rows, probed), int(pending.sum())))
         verify = self._history.verify(level, pending, rows)
@@ -91,8 +96,15 @@ class LightSpec:
         if step.confidence is None:
             self._history.observe(step)
         else:
-            self._gain.observe(step.confidence)
+            self._gain.observe(self._proposals(step, step.confidence))
             self._calibration.observe(step.confidence, step.num_verify_tokens, step.num_accepted_tokens)
+
+    def _proposals(self, step: Step, confidence: Confidence) -> Confidence:
+        """Proposals of those who were asked, empty where a lookup found nothing; newcomers offer no rows either."""
+        for index, asked in self._asked:
+            if index == step.index:
+                return confidence if asked is None else confidence[np.isin(step.request_id, asked)]
+        return confidence[~np.isnan(confidence[:, 0])]
 
     def _rows(self, number: int, pending: IntArray) -> int:
         """Stage 1: draft tokens to verify of what is pending, among the row counts that were priced."""

@@ -2,7 +2,8 @@
 
 Fill takes the surest rows of the whole batch, so the gain of m rows depends on how confidences are spread, not only on
 their mean. Recent proposals are put together into batches of the present size, sorted as Fill sorts them, and valued by
-calibrated survival. A proposal that ended early goes on with the mean acceptance of those that went deeper.
+calibrated survival. A proposal that ended early goes on with the mean acceptance of those that went deeper. A request
+that was asked and proposed nothing, as lookups often do, offers no rows.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Gain:
         self._conditional = np.full(max_draft_tokens, PRIOR_ACCEPTANCE)
         self._turn = 0
 
-    def observe(self, confidence: Confidence) -> None:
-        """Remember proposals (N, D); of a large batch a different half each time, so that two steps are mixed."""
-        proposed = confidence[~np.isnan(confidence[:, 0])]
+    def observe(self, proposed: Confidence) -> None:
+        """Remember proposals (M, D), empty ones too; of a large batch a different half each time, so that two steps are
+        mixed."""
         if len(proposed) > NUM_PROPOSALS // 2:
             stride = -(-len(proposed) * 2 // NUM_PROPOSALS)
             proposed = proposed[self._turn % stride :: stride]
@@ -71,8 +72,12 @@ class Gain:
         acceptance = calibration.acceptance(recent)
         self._update_conditional(acceptance)
         ended = np.isnan(acceptance)
-        score, survival = (np.where(ended, self._conditional, known) for known in (recent, acceptance))
-        return Survivals(np.asarray(np.cumprod(score, axis=1)), np.asarray(np.cumprod(survival, axis=1)))
+        score = _running(np.where(ended, self._conditional, recent))
+        survival = _running(np.where(ended, self._conditional, acceptance))
+        if len(self._recent):
+            nothing = ended[:, 0]
+            score[nothing], survival[nothing] = -1.0, 0.0  # after all that there is
+        return Survivals(score, survival)
 
     def _update_conditional(self, acceptance: FloatArray) -> None:
         """Mean acceptance at each depth of tokens whose prefix survives, over the proposals that went there."""
@@ -85,3 +90,7 @@ class Gain:
         # A depth nobody drafts to any more drifts to the acceptance of the one before, so that it is tried again.
         weight = np.maximum(reached / (reached + PRIOR_WEIGHT), DRIFT)
         self._conditional = self._conditional + weight * (fresh - self._conditional)
+
+
+def _running(conditional: FloatArray) -> FloatArray:
+    return np.asarray(np.cumprod(conditional, axis=1), dtype=np.float64)

@@ -150,12 +150,19 @@ def test_rows_come_in_the_order_of_confidences_but_count_by_calibrated_survival(
 
 
 def test_with_no_proposal_the_prior_speaks() -> None:
-    """Every token .6, given the one before. A newcomer has shown no proposal."""
+    """Every token .6, given the one before."""
     gain = Gain(3)
-    gain.observe(np.full((4, 3), np.nan, np.float32))
     survivals = gain.survivals(Calibration(3))
     assert gain.curves(survivals, 1, np.arange(4))[3] == pytest.approx([0.0, 0.6, 0.96, 1.176])
     assert gain.curves(survivals, 5, np.array([0, 5, 10, 15]))[3] == pytest.approx([0.0, 3.0, 4.8, 5.88])
+
+
+def test_requests_that_propose_nothing_offer_no_rows() -> None:
+    """Lookups that find nothing: of four requests two have drafts, and rows past theirs gain nothing."""
+    nothing = np.full((2, 2), np.nan)
+    assert gain_of(np.concatenate((TWO, nothing)), 4, [0, 1, 2, 4, 8])[2] == pytest.approx(
+        [0.0, 0.925, 1.55, 2.30125, 2.30125]
+    )
 
 
 def test_a_proposal_that_ended_early_goes_on_as_the_deeper_ones_did() -> None:
