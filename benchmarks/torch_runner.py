@@ -32,6 +32,7 @@ from lightspec_bench.registry import make_planner
 from lightspec_bench.runners.torch_bench import TorchBench
 from lightspec_bench.runners.torch_runner import TorchOptions, TorchRunner
 
+PARTS = ("transformers", "static", "vllm")
 LOADS, TARGETS = (1, 8, 32), {"transformers": 1.0, "vllm": 0.7}
 VLLM = """
 import json, sys, time
@@ -203,6 +204,7 @@ def main() -> None:
     parser.add_argument("--drafter", default="ngram", help="for the dynamic planner; assisted generation is lookup")
     parser.add_argument("--prompts", default="humaneval")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run (default all)")
     parser.add_argument("--vllm-python", help="the Python of an environment with vllm (CPU) in it")
     given = parser.parse_args()
     tokens, repeats, loads = (8, 1, (1, 8)) if given.quick else (64, 3, LOADS)
@@ -222,12 +224,13 @@ def main() -> None:
     print(f"{'ours / theirs':38}{'N':>5}{'ours':>10}{'theirs':>10}{'ratio':>8} {'range':16}{'target':>7}")
     warm_up(bench, (1,))
     rows = []
-    for part in (
-        lambda: against_transformers(bench, loads, tokens, repeats),
-        lambda: against_static(bench, dynamic_loads, tokens, repeats),
-        lambda: against_vllm(given.vllm_python, bench, loads, tokens, repeats) if given.vllm_python else [],
-    ):
-        for row in part():
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "transformers": lambda: against_transformers(bench, loads, tokens, repeats),
+        "static": lambda: against_static(bench, dynamic_loads, tokens, repeats),
+        "vllm": lambda: against_vllm(given.vllm_python, bench, loads, tokens, repeats) if given.vllm_python else [],
+    }
+    for part in given.only:
+        for row in parts[part]():
             rows.append(row)
             show(row)
     print(json.dumps({"quick": given.quick, "dtype": given.dtype, "threads": threads, "tokens": tokens, "rows": rows}))
