@@ -132,9 +132,9 @@ class _Walk:
             self.features = hidden.new_zeros((len(self.row), self.num_features, *hidden.shape[1:]))
         self.features[slot, : len(hidden)] = hidden
 
-    def _final_rows(self, slot: Tensor, position: Tensor, hidden: Tensor | None) -> FinalRows:
+    def _final_rows(self, slot: Tensor, position: Tensor, hidden: Tensor | None, most: int | None = None) -> FinalRows:
         features = None if hidden is None else hidden[: len(position)]
-        return FinalRows(slot, position, self.text[slot, position], self.text[slot, position + 1], features)
+        return FinalRows(slot, position, self.text[slot, position], self.text[slot, position + 1], features, most)
 
     @torch.inference_mode()
     def step(self) -> Iterator[tuple[int, Drafts]]:
@@ -163,7 +163,7 @@ class _Walk:
         hidden = None
         if self.features is not None:
             hidden = self.features[where, to_device(self.place[slots] - 2, self.text.device)]
-        self.drafter.follow(self._final_rows(where, read, hidden))
+        self.drafter.follow(self._final_rows(where, read, hidden, 1))
 
     def _leave(self, slot: int) -> tuple[int, Drafts]:
         row, size, length = int(self.row[slot]), int(self.prompt_size[slot]), int(self.output_size[slot])

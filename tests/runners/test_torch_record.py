@@ -14,13 +14,14 @@ from lightspec_bench.core import BenchError, EngineConfig, Run, TraceInfo
 from lightspec_bench.planners.static import Static
 from lightspec_bench.recording_work import Recording, Store, record_requests
 from lightspec_bench.runners import torch_everywhere
-from lightspec_bench.runners.drafts import Answer
+from lightspec_bench.runners.drafts import Answer, Drafts
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.requests import Request
 from lightspec_bench.runners.simulated import SimulatedRunner
 from lightspec_bench.runners.torch_checkpoints import save_head
 from lightspec_bench.runners.torch_drafter import TorchDrafter
 from lightspec_bench.runners.torch_drafters import drafter_names, make_drafter
+from lightspec_bench.runners.torch_graphs import Graphs
 from lightspec_bench.runners.torch_model import TorchModel
 from lightspec_bench.runners.torch_record import greedy_outputs
 from lightspec_bench.runners.torch_record_walk import draft_everywhere
@@ -105,6 +106,21 @@ def test_confidences_are_those_of_a_real_run(tmp_path: Path) -> None:
         some = slice(trace.offsets[row], trace.offsets[row + 1])
         assert np.array_equal(trace.num_accepted[some], alone[row].num_accepted)
         np.testing.assert_allclose(trace.confidence[some], alone[row].confidence, atol=6e-4)  # kept to 3 decimals
+
+
+def test_a_drafter_that_is_a_model_records_the_same_on_padded_passes() -> None:
+    """Only after a prompt does it read more rows than fit a captured size."""
+    target = torch_tiny.target()
+    answers = [answer(target, row) for row in range(4)]
+
+    def kept(graphs: Graphs) -> dict[int, Drafts]:
+        target.graphs = graphs
+        return dict(draft_everywhere(target, make_drafter("layer-skip:first=1,last=1", target, DEPTH), answers, 3))
+
+    plain, padded = kept(Graphs()), kept(Graphs((1, 2, 4, 8, 16)))
+    for row in range(4):
+        assert np.array_equal(padded[row].num_accepted, plain[row].num_accepted)
+        np.testing.assert_allclose(padded[row].confidence, plain[row].confidence, atol=1e-5)
 
 
 def answer(target: TorchModel, row: int) -> Answer:
