@@ -234,8 +234,8 @@ def _trace(
             num_accepted=part.num_accepted,
             repeats_from=repeats_from(answer.output),
             num_draft_tokens=None if always else part.num_draft_tokens,
-            confidence=part.confidence if sure else None,
-            entropy=part.entropy if sure else None,
+            confidence=part.confidence.round(CONFIDENCE_DECIMALS) if sure else None,
+            entropy=part.entropy.round(ENTROPY_DECIMALS) if sure else None,
         )
         for prompt, answer, part in zip(prompts, answers, drafts, strict=True)
     ]

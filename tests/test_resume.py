@@ -54,7 +54,9 @@ def test_a_run_killed_at_twenty_moments_repeats_and_loses_no_cell(tmp_path: Path
     places = (str(tmp_path / "trace.parquet"),), ("h100-llama-3.1-8b",), (1, 2)
     exact = Conditions(planner_time="off")
     whole = Suite("tiny", *places, ("request-ema",), (0, 1, 2, 3, 4), conditions=exact)
+    start = time.perf_counter()
     run_suite(whole, tmp_path / "whole", jobs=1, resume=False)
+    cell_s = (time.perf_counter() - start) / len(stored_cells(whole, tmp_path / "whole"))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([resume_job.__name__])
     folder, moments, kept, kills = tmp_path / "killed", random.Random(0), {}, 0
@@ -65,7 +67,7 @@ def test_a_run_killed_at_twenty_moments_repeats_and_loses_no_cell(tmp_path: Path
         theirs.close()
         if kills < 20:
             ours.poll(None)  # until a cell is finished; some of these kills are in the next one, some after it
-            time.sleep(moments.uniform(0.0, 0.02))
+            time.sleep(moments.uniform(0.0, cell_s))
             process.kill()
             kills += 1
         process.join()
