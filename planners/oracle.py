@@ -27,7 +27,8 @@ from lightspec_bench.planners.time_to_go import (
 )
 
 _NUM_PRICES, _NUM_REFINED, _MAX_SHARES = 6, 2, 32
-_REHEARSED_STEPS, _UNCOUNTED_STEPS = 24, 8
+# A rehearsal counts so many steps, and more where few requests run: a dozen steps of one request tell nothing.
+_COUNTED_STEPS, _COUNTED_REQUEST_STEPS, _UNCOUNTED_STEPS = 16, 256, 8
 
 
 class Oracle:
@@ -95,7 +96,7 @@ class Oracle:
         position = rng.integers(1, trace.num_output_tokens[row])
         context = int(operation.context * number)
         host_s, spent_s, tokens = float(config.latency.host_s(number, True)), 0.0, 0
-        for step in range(_REHEARSED_STEPS):
+        for step in range(_UNCOUNTED_STEPS + max(_COUNTED_STEPS, _COUNTED_REQUEST_STEPS // number)):
             drafted = self._choose(row, position, context)
             passes = requests_per_pass(drafted[None], config.max_draft_tokens)
             emitted = np.minimum(drafted, trace.num_accepted[trace.offsets[row] + position]) + 1

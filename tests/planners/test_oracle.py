@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -9,13 +10,14 @@ import pytest
 
 from lightspec_bench.core import EngineConfig, Trace
 from lightspec_bench.experiment import build, run_cell
+from lightspec_bench.latency_file import load_latency
 from lightspec_bench.planners.oracle import Oracle
 from lightspec_bench.planners.static import Static
 from lightspec_bench.runners.load import Load
 from lightspec_bench.runners.options import SimulatorOptions
 from lightspec_bench.runners.simulated import SimulatedRunner
 from lightspec_bench.suite import Cell, Conditions
-from lightspec_bench.traces.library import trace_names
+from lightspec_bench.traces.library import load_trace, trace_names
 from tests.support import config_for, hand_trace, random_trace
 
 EXACT = Conditions(planner_time="off", num_requests=6)
@@ -70,6 +72,15 @@ def test_a_drafter_that_never_pays_is_not_loaded() -> None:
     assert Static(config, k=0).uses_drafter
     run = SimulatedRunner(trace, config, Load(2), SimulatorOptions(planner_time="off")).run(oracle)
     assert run.totals.draft_s == 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_drafter_that_pays_is_loaded_whichever_requests_are_rehearsed(seed: int) -> None:
+    """Speculation earns a third here, and a dozen steps of a single request may show the opposite."""
+    trace = load_trace("smollm2-135m-parallel:loops=drop")
+    assert Oracle(
+        replace(config_for(trace, 1, 1, load_latency("b300-deepseek-v4-flash")), seed=seed), trace
+    ).uses_drafter
 
 
 @pytest.mark.parametrize(("trace", "latency", "number"), list(product(trace_names(), LATENCIES, (1, 12, 96))))
