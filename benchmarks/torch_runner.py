@@ -4,9 +4,10 @@ the best static K.
 Why: a planner is only worth comparing on an engine that is no slower than what people would use instead, and a dynamic
 planner has to hold its own against the best fixed K where steps really run. Every pair is timed in turn, on the same
 prompts and the same number of tokens (stop tokens are ignored), and shown as a ratio of that pair; the figure is the
-median over repeats. transformers pads its batch and uses a dynamic cache, as `generate` does; its assisted generation
-drafts by prompt lookup, as does our `ngram` drafter beside it. vLLM is timed by a program of its own under the Python
-given with --vllm-python, which times `LLM.generate` after one round to warm up.
+median over repeats. Planners run under a load that stays full to the end, and the time of prefill is left out there.
+transformers pads its batch and uses a dynamic cache, as `generate` does; its assisted generation drafts by prompt
+lookup, as does our `ngram` drafter beside it. vLLM is timed by a program of its own under the Python given with
+--vllm-python, which times `LLM.generate` after one round to warm up.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 
 from lightspec_bench.bench import Bench, open_bench
+from lightspec_bench.core import Planner
 from lightspec_bench.measure_latency import served_latencies, warm_up
 from lightspec_bench.measured import Measured
 from lightspec_bench.registry import make_planner
@@ -55,17 +57,29 @@ def models_of(bench: Bench) -> TorchBench:
     return bench.engine
 
 
-def engine(bench: Bench, number: int, tokens: int, spec: str, latency: Any, repetitions: int = 1) -> float:
-    """Tokens per second of the engine over whole runs, prefill included."""
-    config = bench.config(number, latency)
-    requests = [replace(request, max_tokens=tokens) for request in taken(bench, number * repetitions)]
-    models = models_of(bench)
-    runner = TorchRunner(models.target, models.loaded, requests, config, TorchOptions())
-    planner = make_planner(spec, config)
+def engine(bench: Bench, number: int, tokens: int, spec: str) -> float:
+    """Tokens per second of the engine over one batch from start to end, prefill included."""
+    runner, planner = prepared(bench, number, number, tokens, spec, None, TorchOptions())
     start = time.perf_counter()
     run = runner.run(planner)
     seconds = time.perf_counter() - start
     return float(run.requests["num_output_tokens"].sum()) / seconds
+
+
+def served(bench: Bench, number: int, tokens: int, spec: str, latency: Any, seed: int) -> float:
+    """Tokens per second under a load that stays full to the end, as `run` has it, without the time of prefill."""
+    options = TorchOptions(keep_full=True, shuffle_seed=seed)
+    runner, planner = prepared(bench, number, 2 * number, tokens, spec, latency, options)
+    totals = runner.run(planner).totals
+    return float(totals.num_output_tokens) / (totals.elapsed_s - totals.prefill_s)
+
+
+def prepared(
+    bench: Bench, number: int, num_requests: int, tokens: int, spec: str, latency: Any, options: TorchOptions
+) -> tuple[TorchRunner, Planner]:
+    config, models = bench.config(number, latency), models_of(bench)
+    requests = [replace(request, max_tokens=tokens) for request in taken(bench, num_requests)]
+    return TorchRunner(models.target, models.loaded, requests, config, options), make_planner(spec, config)
 
 
 def taken(bench: Bench, number: int) -> list[Any]:
@@ -98,7 +112,10 @@ def vllm(python: str, bench: Bench, number: int, tokens: int, repeats: int) -> f
 
     prompts = [list(request.tokens) for request in taken(bench, number)]
     given = json.dumps([target_place(bench.what.target), bench.what.dtype, tokens, prompts, repeats])
-    done = subprocess.run([python, "-c", VLLM, given], capture_output=True, text=True, check=True)
+    env = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "2"} | os.environ
+    done = subprocess.run([python, "-c", VLLM, given], capture_output=True, text=True, check=False, env=env)
+    if done.returncode:
+        raise SystemExit(f"{python}: vLLM ended with {done.returncode}\n{done.stderr[-2000:]}")
     (said,) = (line for line in done.stdout.splitlines() if line.startswith("seconds "))
     return number * tokens / statistics.median(json.loads(said.removeprefix("seconds ")))
 
@@ -133,7 +150,7 @@ def against_transformers(bench: Bench, loads: tuple[int, ...], tokens: int, repe
     for number in loads:
         prompts = [list(request.tokens) for request in taken(bench, number)]
         found = pairs(
-            lambda number=number: engine(bench, number, tokens, "none", None),  # type: ignore[misc]
+            lambda number=number: engine(bench, number, tokens, "none"),  # type: ignore[misc]
             lambda prompts=prompts: generate(model, prompts, tokens),  # type: ignore[misc]
             repeats,
         )
@@ -143,7 +160,7 @@ def against_transformers(bench: Bench, loads: tuple[int, ...], tokens: int, repe
     prompts = [list(bench.requests[0].tokens)]
     depth = bench.drafter.max_draft_tokens
     found = pairs(
-        lambda: engine(bench, 1, tokens, f"static:k={depth}", None),
+        lambda: engine(bench, 1, tokens, f"static:k={depth}"),
         lambda: generate(model, prompts, tokens, assisted=True),
         repeats,
     )
@@ -158,7 +175,7 @@ def against_static(bench: Bench, loads: tuple[int, ...], tokens: int, repeats: i
         depth = bench.drafter.max_draft_tokens
         specs = ["none", *(f"static:k={k}" for k in sorted({1, depth // 2, depth} - {0})), "lightspec"]
         rounds = [
-            {spec: engine(bench, number, tokens, spec, latency, 2) for spec in (specs if r % 2 == 0 else specs[::-1])}
+            {spec: served(bench, number, tokens, spec, latency, r) for spec in (specs if r % 2 == 0 else specs[::-1])}
             for r in range(repeats)
         ]
         medians = {spec: statistics.median(each[spec] for each in rounds) for spec in specs}
@@ -179,7 +196,7 @@ def against_vllm(python: str, bench: Bench, loads: tuple[int, ...], tokens: int,
     rows = []
     for number in loads:
         theirs = vllm(python, bench, number, tokens, repeats)
-        ours = statistics.median(engine(bench, number, tokens, "none", None) for _ in range(repeats))
+        ours = statistics.median(engine(bench, number, tokens, "none") for _ in range(repeats))
         target = TARGETS["vllm"] if number == max(LOADS) else None
         figures = {"ours_tokens_per_s": round(ours, 2), "theirs_tokens_per_s": round(theirs, 2)}
         rows.append({"what": "no speculation / vLLM", "requests": number, "target": target, **figures})
