@@ -29,7 +29,7 @@ class PackedLinear(nn.Module):
         return out
 
 
-def pack_linears(model: nn.Module, head: nn.Module | None = None) -> None:
+def pack_linears(model: nn.Module, head: nn.Module) -> None:
     """Pack the linear layers of a model where that can be done; its output `head` keeps its plain weight, which may be
     the embedding's and which draft heads read."""
     for module in model.modules():
